@@ -1,0 +1,121 @@
+"""What a datasource must do, and nothing more. The subscription loop does the rest, the same for every store.
+
+    DatasourceError
+    ├── SourceUnavailable     not reachable now; the loop backs off and tries again
+    ├── SourceDenied          authentication or permission; retried, and shown as ERROR at once
+    ├── SourceConflict        a compare-and-set found another revision than the one expected
+    └── SourceMisconfigured   this can never work as it is written (bad URI, no such ref); not retried
+
+A datasource is not trusted with keeping rules: it reads, it hints, it never decides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from sentinel_core.rules import Kind, Provenance, Revision, SourceText
+
+
+class DatasourceError(Exception):
+    """Root of what datasources raise. Messages carry the masked source and the next step."""
+
+
+class SourceUnavailable(DatasourceError):
+    """The store cannot be reached or does not answer in time."""
+
+
+class SourceDenied(DatasourceError):
+    """The store refuses this caller."""
+
+
+class SourceConflict(DatasourceError):
+    """Compare-and-set failed: somebody else wrote in between."""
+
+
+class SourceMisconfigured(DatasourceError):
+    """The URI or the store's state cannot work whatever is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that is read and watched as a whole: a document with every kind, or a key that holds one kind."""
+
+    key: str
+    """Path, dataId or etcd key."""
+    source: str
+    """The id that revisions and events carry (see `Revision.source`); masked."""
+    kinds: tuple[Kind, ...]
+    """The kinds this item may carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Nothing stands there: never created, or deleted. Never means "clear the rules"."""
+
+    reason: str
+    """`missing` or `deleted`, with the store's words."""
+    version: str = ""
+
+
+Reading = Revision | Absent
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """The four methods of every datasource. All but `watch` are called from one thread at a time."""
+
+    @property
+    def uri(self) -> str:
+        """Where this reads from, credentials masked; what people see."""
+
+    def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
+        """What must be read and watched for these kinds. No I/O."""
+
+    def read(self, item: Item) -> Reading:
+        """What stands there now, whole, with provenance. Blocks, bounded by the datasource's time-out.
+
+        A half-written text must never be returned. Raises DatasourceError.
+        """
+
+    def watch(self, item: Item, seen: Reading | None, wake: Callable[[], None], stop: threading.Event) -> None:
+        """Calls `wake()` whenever the item may differ from `seen`, until `stop` is set; then returns soon (1 s).
+
+        Runs on a thread of its own. Spurious wakes are harmless, a missed one is repaired by the periodic compare.
+        Raises DatasourceError when the channel is lost: the loop reads again and watches anew.
+        """
+
+    def close(self) -> None:
+        """Releases what is held. Idempotent; may be called from another thread while `read` or `watch` runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write that was made and read back."""
+
+    version: str
+    texts: tuple[SourceText, ...]
+
+
+@runtime_checkable
+class Writable(Protocol):
+    """A store that can be written with compare-and-set."""
+
+    def write(
+        self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance
+    ) -> Written:
+        """Replaces the item's texts as one new revision; `expected` is the version that must stand there now
+        (None: the item must be absent). Raises SourceConflict, DatasourceError."""
+
+
+@runtime_checkable
+class HasHistory(Protocol):
+    """A store that remembers."""
+
+    def history(self, item: Item, *, limit: int = 50) -> Sequence[Revision]:
+        """Newest first, only revisions in which the item changed, with provenance and content."""
+
+    def at(self, item: Item, version: str) -> Reading:
+        """The item as it stood at a revision, written as the store's users write it (for Git: any rev)."""
