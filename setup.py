@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).resolve().parent
-PARTS = ("rules", "datasources", "audit", "cli")
+PARTS = ("rules", "datasources", "audit", "cli", "examples")
 HOT_MODULES = [
     line.strip()
     for line in (ROOT / "hot_modules.txt").read_text(encoding="utf-8").splitlines()

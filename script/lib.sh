@@ -1,0 +1,85 @@
+# Shared by script/run and script/test: makes .venv with everything installed, and does nothing when it is up to date.
+# Usage: set_up run|test
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+VENV="$ROOT/.venv"
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "error: $1"; [ $# -lt 2 ] || say "       $2"; exit "${3:-69}"; }
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+        command -v "$candidate" >/dev/null 2>&1 || continue
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    die "no Python 3.11 or newer found" "Install one (apt-get install python3 python3-venv), or name it: PYTHON=/path/to/python3.12 $0"
+}
+
+can_compile() {
+    [ -z "${SENTINEL_PURE:-}" ] || return 1
+    command -v "${CC:-cc}" >/dev/null 2>&1 || return 1
+    "$VENV/bin/python" -c 'import sysconfig, pathlib, sys
+sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())'
+}
+
+# What an installation depends on: a change of any of it means installing again.
+fingerprint() {
+    {
+        printf '%s\n' "$1" "$2"
+        "$VENV/bin/python" -VV
+        cat "$ROOT/pyproject.toml" "$ROOT/setup.py" "$ROOT/constraints.txt" "$ROOT/hot_modules.txt"
+        if [ "$2" = compiled ]; then
+            grep -v '^#' "$ROOT/hot_modules.txt" | while read -r module; do [ -z "$module" ] || cat "$ROOT/$module"; done
+        fi
+    } | sha256sum | cut -d' ' -f1
+}
+
+set_up() {
+    local what=$1 python mode=pure stamp_file="$VENV/.installed-$1" wanted extras=""
+    command -v git >/dev/null 2>&1 || die "git is not installed" "apt-get install git"
+    if ! "$VENV/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+        python=$(find_python)
+        say "Creating .venv with $("$python" -V)…"
+        rm -rf "$VENV"
+        "$python" -m venv "$VENV" >&2 || {
+            rm -rf "$VENV"
+            die "$python cannot make a virtual environment" "On Debian and Ubuntu: apt-get install python3-venv"
+        }
+    fi
+    if can_compile; then mode=compiled; fi
+    wanted=$(fingerprint "$what" "$mode")
+    if [ "$(cat "$stamp_file" 2>/dev/null)" = "$wanted" ]; then return; fi
+    if [ "$what" = test ]; then extras="[dev]"; fi
+    if [ "$mode" = compiled ]; then
+        say "Installing into .venv and compiling the hot modules (about a minute the first time)…"
+    else
+        say "Installing into .venv; the engine runs interpreted (no C compiler with Python headers, or SENTINEL_PURE is set)…"
+    fi
+    rm -f "$VENV"/.installed-*
+    find "$ROOT/sentinel_core" -name '*.so' -delete
+    install_quietly -r "$ROOT/script/build-requirements.txt"
+    if [ "$mode" = compiled ]; then
+        if ! (install_quietly --no-build-isolation -e "$ROOT$extras"); then
+            say "warning: compiling failed; the engine runs interpreted. The reason stands above."
+            mode=pure
+        fi
+    fi
+    if [ "$mode" = pure ]; then
+        SENTINEL_PURE=1 install_quietly --no-build-isolation -e "$ROOT$extras"
+    fi
+    fingerprint "$what" "$mode" >"$stamp_file"
+}
+
+install_quietly() {
+    local log
+    log=$(mktemp)
+    if ! "$VENV/bin/python" -m pip install --disable-pip-version-check --no-input -q -c "$ROOT/constraints.txt" "$@" >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        rm -f "$log"
+        die "pip could not install $*" "Is the package index reachable? pip's own settings (PIP_INDEX_URL, pip.conf) are used."
+    fi
+    rm -f "$log"
+}

@@ -1,0 +1,102 @@
+"""What an installation holds: everything of ours, under one name, and nothing else."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PARTS = ("rules", "datasources", "audit", "cli", "examples")
+DATA = ("py.typed", "*.schema.json", "*.yaml")
+
+
+def modules_of(tree: Path) -> set[str]:
+    """Every file of the tree that must be in a wheel, by its name there."""
+    found = set()
+    for top in ("sentinel_core", *PARTS):
+        prefix = "" if top == "sentinel_core" else "sentinel_core/"
+        folder = tree / top
+        for pattern in ("*.py", *DATA):
+            for path in folder.rglob(pattern):
+                relative = path.relative_to(tree)
+                under_symlink = any((tree / parent).is_symlink() for parent in relative.parents)
+                if not under_symlink:
+                    found.add(prefix + relative.as_posix())
+    return found
+
+
+def test_wheel_holds_every_module_and_data_file_and_nothing_else(wheel: Path, clean_tree: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    expected = modules_of(clean_tree)
+    assert len(expected) > 40
+    assert names == expected
+
+
+def test_wheel_metadata_names_the_command_and_the_license(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    info = {name.split(".dist-info/", 1)[1]: name for name in archive.namelist() if ".dist-info/" in name}
+    assert b"sentinelctl = sentinel_core.cli.main:main" in archive.read(info["entry_points.txt"])
+    assert "licenses/LICENSE" in info
+
+
+def test_every_folder_with_modules_is_a_package(clean_tree: Path) -> None:
+    """A folder without __init__.py would be left out of the wheel without a word."""
+    for top in ("sentinel_core", *PARTS):
+        for path in (clean_tree / top).rglob("*.py"):
+            assert (path.parent / "__init__.py").exists(), f"{path.parent} has no __init__.py"
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("installed")
+    zipfile.ZipFile(wheel).extractall(target)
+    return target
+
+
+def python(code: str, installed: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_from_another_directory_only_the_name_space_is_importable(installed: Path, tmp_path: Path) -> None:
+    done = python("import sentinel_core.rules as m; print(m.__file__)", installed, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().startswith(str(installed))
+    for part in PARTS:
+        bare = python(f"import {part}", installed, tmp_path)
+        assert bare.returncode != 0
+        assert "ModuleNotFoundError" in bare.stderr
+
+
+def test_importing_the_engine_brings_no_heavy_library(installed: Path, tmp_path: Path) -> None:
+    heavy = ("click", "watchfiles", "sqlite3", "nacos", "v2", "grpc", "kafka", "redis", "prometheus_client")
+    code = f"import sys, sentinel_core; print([m for m in {heavy!r} if m in sys.modules])"
+    done = python(code, installed, tmp_path)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_compiled_modules_lie_inside_the_package() -> None:
+    """The shared library of the compiled modules must not lie bare in site-packages."""
+    site = Path(sysconfig.get_path("purelib"))
+    assert not list(site.glob("*__mypyc*"))
+
+
+def test_expected_build_is_the_one_under_test() -> None:
+    """Guards against testing a stale binary, or the interpreted engine under the name of the compiled one."""
+    expected = os.environ.get("SENTINEL_EXPECT")
+    if expected is None:
+        return
+    import sentinel_core.window as window
+
+    file = window.__file__
+    assert file is not None
+    assert ("pure" if file.endswith(".py") else "compiled") == expected
