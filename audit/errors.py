@@ -1,0 +1,51 @@
+"""What the evidence plane raises.
+
+AuditError
+├── SinkUnavailable       an event could not be made durable here (disk full, file locked or damaged)
+├── PublisherUnavailable  the way to the store is down; the same batch is tried again
+├── EventRefused          this one event will never be taken; it is parked and the line goes on
+├── StoreUnavailable      the audit store cannot be opened, read or written now
+├── EventInvalid          bytes that are not one of our events
+└── QueryInvalid          a question that cannot be understood; says what can be written instead
+"""
+
+from __future__ import annotations
+
+
+class AuditError(Exception):
+    """Root of what this package raises. Messages say where and what to do next, and carry no credentials."""
+
+
+class SinkUnavailable(AuditError):
+    """The events are not durable. The caller keeps them, marks them late and tries again."""
+
+
+class PublisherUnavailable(AuditError):
+    """Nothing is wrong with the events: try the same batch again later."""
+
+
+class EventRefused(AuditError):
+    """The receiver understood and will never take this event."""
+
+    def __init__(self, event_id: str, reason: str) -> None:
+        self.event_id = event_id
+        self.reason = reason
+        super().__init__(f"event {event_id} is refused: {reason}")
+
+
+class StoreUnavailable(AuditError):
+    """The store cannot answer or take events now."""
+
+
+class EventInvalid(AuditError):
+    """Not a CloudEvents 1.0 document of ours."""
+
+
+class QueryInvalid(AuditError):
+    """The text of a question is not understood."""
+
+    def __init__(self, message: str, *, suggestions: tuple[str, ...] = ()) -> None:
+        self.suggestions = suggestions
+        """Complete texts that would be understood."""
+        hint = f"; write {' or '.join(repr(text) for text in suggestions)}" if suggestions else ""
+        super().__init__(message + hint)
