@@ -1,0 +1,123 @@
+"""What every command shares: the global flags, the output, the settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sentinel_core.cli.exits import UsageProblem
+from sentinel_core.cli.output import FORMATS, Output
+
+if TYPE_CHECKING:
+    from sentinel_core.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class App:
+    """One run of the program. Flags are set while click parses; output and settings are made at first use."""
+
+    def __init__(self) -> None:
+        self.config: Path | None = None
+        self.debug = False
+        self.no_color = False
+        self.no_input = False
+        self.yes = False
+        self.output = "table"
+        self.json_into: Path | None = None
+
+    @cached_property
+    def out(self) -> Output:
+        return Output(form=self.output, json_into=self.json_into, colour=not self.no_color)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Raises SettingsError with every problem found."""
+        from sentinel_core.settings import load_settings
+
+        return load_settings(self.config)
+
+    def confirm(self, question: str) -> bool:
+        """A moderate step: y/N on a terminal, yes with `--yes`; otherwise refused, never guessed."""
+        if self.yes:
+            return True
+        reason = "--no-input is set" if self.no_input else "there is no terminal to ask on"
+        if self.no_input or not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+            raise UsageProblem(
+                f"this changes a store and must be confirmed, but {reason}; nothing was changed",
+                next_step="add --yes to go on without a question, or --dry-run to see what would happen",
+            )
+        return self.out.ask(question)
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # a stream that was closed before we started
+        return False
+
+
+pass_app = click.make_pass_decorator(App, ensure=True)
+
+
+def shared_options() -> list[click.Option]:
+    """The global flags; they may stand before or after the command's name."""
+    return [
+        _shared(
+            "--config",
+            "config",
+            type=_FILE,
+            metavar="FILE",
+            help="Settings file instead of the sentinel.yaml that is found.",
+        ),
+        _shared("--debug", "debug", is_flag=True, help="Show tracebacks and what is going on, on stderr."),
+        _shared(
+            "--no-color", "no_color", is_flag=True, help="No colours, whatever the terminal can do (also: NO_COLOR=1)."
+        ),
+        _shared("--no-input", "no_input", is_flag=True, help="Never ask: fail where a question would be needed."),
+        _shared("--yes", "yes", is_flag=True, help="Answer yes to every question, for automation."),
+    ]
+
+
+_FILE = click.Path(path_type=Path)
+
+
+def _shared(flag: str, attribute: str, **attributes: Any) -> click.Option:
+    return click.Option([flag], expose_value=False, callback=_remember(attribute), **attributes)
+
+
+def _remember(attribute: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value not in (None, False):  # not given here: what stands elsewhere on the line stays
+            setattr(context.ensure_object(App), attribute, value)
+
+    return callback
+
+
+def output_options(command: Command) -> Command:
+    """`-o` and `--json-into`, the same on every command that lists or shows."""
+    for decorate in (
+        click.option(
+            "--json-into",
+            type=_FILE,
+            metavar="FILE",
+            expose_value=False,
+            callback=_remember("json_into"),
+            help="Write the JSON document to FILE as well.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(FORMATS),
+            expose_value=False,
+            callback=_remember("output"),
+            help="Form of the output on stdout (default: table).",
+        ),
+    ):
+        command = decorate(command)
+    return command

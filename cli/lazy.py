@@ -1,0 +1,63 @@
+"""Command groups whose commands are imported when they are run, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+Shared = Callable[[], Sequence[click.Option]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Where a command stands, and its line in the help of its group."""
+
+    target: str
+    """`module:attribute`."""
+    short_help: str
+
+
+class LazyGroup(click.Group):
+    """A group over a table of `Lazy`; `shared` options are added to every command of the tree as it is loaded."""
+
+    def __init__(self, name: str, *, help: str, lazy: Mapping[str, Lazy], shared: Shared) -> None:  # noqa: A002 -- click's word
+        super().__init__(name, help=help, params=list(shared()))
+        self.lazy = lazy
+        self._shared = shared
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        if cmd_name in self.lazy and cmd_name not in self.commands:
+            self.commands[cmd_name] = self._load(self.lazy[cmd_name])
+        return self.commands.get(cmd_name)
+
+    def _load(self, lazy: Lazy) -> click.Command:
+        module, _, attribute = lazy.target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        known = {spelling for parameter in command.params for spelling in parameter.opts}
+        command.params += [option for option in self._shared() if not known.intersection(option.opts)]
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """An unknown command names the nearest known one."""
+        name = args[0]
+        if not name.startswith("-") and name not in self.lazy:
+            raise click.UsageError(f"There is no command '{name}'.{self._near(name)}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def _near(self, name: str) -> str:
+        near = difflib.get_close_matches(name, list(self.lazy), n=1)
+        return f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(self.lazy)}."
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
+        """From the table alone: nothing is imported to write a help page."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.short_help) for name, lazy in self.lazy.items()])

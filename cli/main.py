@@ -1,0 +1,129 @@
+"""`sentinelctl`: the table of commands, and the one place where an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from sentinel_core.cli.app import App, shared_options
+from sentinel_core.cli.exits import Exit, code_of, is_foreseen, next_step_of
+from sentinel_core.cli.lazy import Lazy, LazyGroup
+from sentinel_core.cli.output import OutputError
+
+PROGRAM = "sentinelctl"
+COMMANDS = {
+    "doctor": Lazy("sentinel_core.cli.doctor:doctor", "Check settings, stores, rules, outbox and audit store."),
+    "rules": Lazy("sentinel_core.cli.rules:rules", "Validate, compare, explain and roll back rules."),
+    "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
+    "engine": Lazy("sentinel_core.cli.engine:engine", "Look into the engine."),
+    "completion": Lazy("sentinel_core.cli.completion:completion", "Print the completion script for a shell."),
+    "version": Lazy("sentinel_core.cli.version:version", "Print the version of this program and what it runs on."),
+}
+HELP = """Control plane for Sentinel-style traffic rules.
+
+Data goes to stdout, talk to stderr. The flags below may stand anywhere on the line.
+
+\b
+Exit codes: 0 done · 1 differences · 2 error · 3 refused by a guard · 4 permission
+            5 conflict · 6 not converged · 64 usage · 65 invalid rules
+            69 not reachable · 78 bad settings · 130 interrupted
+"""
+
+cli = LazyGroup(PROGRAM, help=HELP, lazy=COMMANDS, shared=shared_options)
+
+
+def main() -> NoReturn:
+    """The entry point of the installed command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One run; gives the exit code. Nothing is raised, and nothing is left in a buffer that fails at exit."""
+    app = App()
+    try:
+        code = _run(app, list(arguments))
+        app.out.flush()
+    except OutputError as error:
+        code = _last_words(app, error)
+    return int(code)
+
+
+def _run(app: App, arguments: list[str]) -> int:
+    _log_through(app)
+    try:
+        result = cli.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=app)
+    except BrokenPipeError:  # click's own help pages; our data is guarded in the output layer
+        return Exit.DONE
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 -- the last place that can turn it into words
+        return _report(app, error)
+    return result if isinstance(result, int) else Exit.DONE
+
+
+def _report(app: App, error: BaseException) -> Exit:
+    code = code_of(error)
+    out = app.out
+    if app.debug:
+        out.say_text("".join(traceback.format_exception(error)))
+    if code is Exit.INTERRUPTED:
+        out.say("interrupted")
+        return code
+    if isinstance(error, NoArgsIsHelpError):
+        out.say_text(error.format_message())
+        return code
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        out.say_text(error.ctx.get_usage())
+    out.say_text(f"error: {_words(error)}", "red")
+    step = next_step_of(error) or _help_step(error)
+    if step is not None:
+        out.say_text(f"  next: {step}")
+    return code
+
+
+def _last_words(app: App, error: OutputError) -> Exit:
+    try:
+        return _report(app, error)
+    except OutputError:  # stderr is gone too; the exit code is all that is left to say
+        return Exit.ERROR
+
+
+def _words(error: BaseException) -> str:
+    from sentinel_core.audit.redact import mask_text
+
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+    elif isinstance(error, OSError) and not is_foreseen(error) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    elif is_foreseen(error):
+        text = str(error)
+    else:
+        text = f"unexpected {type(error).__name__}: {error}\nNothing more is known here; --debug shows the traceback."
+    return mask_text(text)
+
+
+def _help_step(error: BaseException) -> str | None:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{error.ctx.command_path} --help"
+    return None
+
+
+def _log_through(app: App) -> None:
+    """Log records of the packages become talk on stderr; one that cannot be written is dropped."""
+    logging.raiseExceptions = False
+    root = logging.getLogger()
+    root.handlers = [handler for handler in root.handlers if not isinstance(handler, _Talk)] + [_Talk(app)]
+    root.setLevel(logging.WARNING)
+
+
+class _Talk(logging.Handler):
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self._app = app
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._app.out.say_text(f"{record.levelname.lower()}: {record.getMessage()}")

@@ -1,0 +1,237 @@
+"""The one output layer: data on stdout, talk on stderr, and no way to break either.
+
+Commands hand over a `View` and never write themselves. A pipe that closes early loses output and nothing else: the
+command goes on, so that a rollback is never cut in half and the exit code never depends on the reader.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from sentinel_core.cli.encode import to_json, to_yaml
+from sentinel_core.cli.text import COLOURS, Span, Styled, display_width, pad, plain, visible
+
+FORMAT_VERSION = 1
+FORMATS = ("table", "wide", "json", "yaml", "ndjson", "name")
+Lines = Callable[[bool], Iterator[Sequence[Span]]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a command has to show, once for people and once for programs."""
+
+    document: Mapping[str, Any]
+    """The whole as one JSON object, without `formatVersion`."""
+    items: Sequence[Mapping[str, Any]]
+    """The same as records, one per line of `-o ndjson`."""
+    names: Sequence[str]
+    """What `-o name` prints, for a shell loop."""
+    lines: Lines
+    """For people: called with True for `-o wide`, gives lines as spans."""
+
+
+class OutputError(Exception):
+    """Output could not be written (disk full, device gone); a closed pipe is not such an error."""
+
+
+class Output:
+    """Writes views and talk. One per run of the program; not thread-safe."""
+
+    def __init__(self, *, form: str = "table", json_into: Path | None = None, colour: bool = True) -> None:
+        self.form = form
+        self.json_into = json_into
+        self._stdout = _Stream(sys.stdout, colour=colour)
+        self._stderr = _Stream(sys.stderr, colour=colour)
+
+    @property
+    def closed(self) -> bool:
+        """True once nobody reads stdout any more; endless commands stop here."""
+        return self._stdout.closed
+
+    def show(self, view: View) -> None:
+        """Writes the view in the form that was asked for, and to `--json-into` as well."""
+        if self.json_into is not None:
+            _write_whole(self.json_into, to_json(_document(view), ascii_only=False, indent=2) + "\n")
+        if self.form in ("table", "wide"):
+            self._page([self._stdout.render(line) for line in view.lines(self.form == "wide")])
+        else:
+            for text in self._machine(view):
+                self._stdout.write(text + "\n")
+
+    def _machine(self, view: View) -> Iterator[str]:
+        ascii_only = not self._stdout.unicode
+        if self.form == "json":
+            yield to_json(_document(view), ascii_only=ascii_only, indent=2)
+        elif self.form == "ndjson":
+            for item in view.items:
+                yield to_json({"formatVersion": FORMAT_VERSION, **item}, ascii_only=ascii_only)
+        elif self.form == "yaml":
+            yield to_yaml(_document(view), ascii_only=ascii_only)
+        else:
+            yield from (visible(name) for name in view.names)
+
+    def write_bytes(self, content: bytes) -> None:
+        """Data that is a file of its own (formatted rules, a patch): as it is, when stdout takes bytes."""
+        self._stdout.write_bytes(content)
+
+    def line(self, *spans: Span) -> None:
+        """One line of data for people."""
+        self._stdout.write(self._stdout.render(spans) + "\n")
+
+    def say(self, *spans: Span) -> None:
+        """One line of talk on stderr."""
+        self._stderr.write(self._stderr.render(spans) + "\n")
+
+    def say_text(self, text: str, colour: str | None = None) -> None:
+        """Talk of several lines; each is made visible by itself."""
+        for line in text.splitlines():
+            self.say(Styled(line, colour) if colour else line)
+
+    def ask(self, question: str) -> bool:
+        """y/N on the terminal; the end of input is a no. The caller has checked that there is a terminal."""
+        self._stderr.write(self._stderr.render([question, " [y/N] "]))
+        self._stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def flush(self) -> None:
+        """Pushes everything out; raises OutputError when the device refuses it."""
+        try:
+            self._stdout.flush()
+        finally:
+            self._stderr.flush()
+
+    def _page(self, lines: list[str]) -> None:
+        text = "".join(line + "\n" for line in lines)
+        pager = self._pager(len(lines))
+        if pager is None:
+            self._stdout.write(text)
+            return
+        self._stdout.flush()
+        subprocess.run(pager, input=text, encoding="utf-8", errors="backslashreplace", check=False)
+
+    def _pager(self, height: int) -> list[str] | None:
+        if not self._stdout.terminal or not self._stdout.unicode or height < shutil.get_terminal_size().lines:
+            return None
+        command = shlex.split(os.environ.get("PAGER", "less -FRX"))
+        return command if command and shutil.which(command[0]) else None
+
+
+class _Stream:
+    """stdout or stderr: knows what it can take, and stops quietly when nobody reads it."""
+
+    def __init__(self, stream: TextIO | None, *, colour: bool) -> None:
+        self._stream = stream
+        self.closed = stream is None
+        self.terminal = stream is not None and not stream.closed and stream.isatty()
+        self.colour = colour and _wants_colour(terminal=self.terminal)
+        encoding = ((stream.encoding if stream is not None else None) or "utf-8").lower().replace("_", "-")
+        self.unicode = encoding.startswith(("utf", "cp65001"))
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+    def render(self, spans: Sequence[Span]) -> str:
+        return "".join(self._span(span) for span in spans)
+
+    def _span(self, span: Span) -> str:
+        text = visible(span.text if isinstance(span, Styled) else span)
+        if not self.unicode:
+            text = plain(text)
+        if self.colour and isinstance(span, Styled) and text:
+            return f"\x1b[{COLOURS[span.colour]}m{text}\x1b[0m"
+        return text
+
+    def write(self, text: str) -> None:
+        self._guarded(lambda stream: stream.write(text))
+
+    def write_bytes(self, content: bytes) -> None:
+        def put(stream: TextIO) -> None:
+            stream.flush()
+            stream.buffer.write(content)
+            stream.buffer.flush()
+
+        self._guarded(put)
+
+    def flush(self) -> None:
+        self._guarded(lambda stream: stream.flush())
+
+    def _guarded(self, action: Callable[[TextIO], object]) -> None:
+        if self.closed or self._stream is None:
+            return
+        try:
+            action(self._stream)
+        except (OSError, ValueError) as error:  # ValueError: the stream object itself was closed
+            self.closed = True
+            _let_go(self._stream)
+            if isinstance(error, OSError) and error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EBADF):
+                raise OutputError(f"the output could not be written: {error.strerror}") from error
+
+
+def _let_go(stream: TextIO) -> None:
+    """Points the descriptor at nothing, so that Python's own flush at exit has nobody to fail on."""
+    try:
+        descriptor = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return
+
+
+def _wants_colour(*, terminal: bool) -> bool:
+    """`NO_COLOR` before `FORCE_COLOR` before what the stream is."""
+    environment = os.environ
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return terminal and environment.get("TERM", "dumb") != "dumb"
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Span]]) -> Iterator[Sequence[Span]]:
+    """Lines of a table, aligned by display width; the header is dim, cells may be coloured."""
+    widths = [display_width(header) for header in headers]
+    for row in rows:
+        widths = [max(width, display_width(visible(_text(cell)))) for width, cell in zip(widths, row, strict=True)]
+    yield _row([Styled(header, "dim") for header in headers], widths)
+    for row in rows:
+        yield _row(row, widths)
+
+
+def _row(cells: Sequence[Span], widths: Sequence[int]) -> list[Span]:
+    line: list[Span] = []
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        if index:
+            line.append("   ")
+        text = visible(_text(cell))
+        padded = text if index == len(cells) - 1 else pad(text, width)
+        line.append(Styled(padded, cell.colour) if isinstance(cell, Styled) else padded)
+    return line
+
+
+def _text(cell: Span) -> str:
+    return cell.text if isinstance(cell, Styled) else cell
+
+
+def _document(view: View) -> dict[str, Any]:
+    return {"formatVersion": FORMAT_VERSION, **view.document}
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """All of the text or nothing: a reader never sees half a document."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OutputError(f"--json-into {path}: {error.strerror or error}") from error

@@ -1,0 +1,135 @@
+"""The settings of services and of `sentinelctl`: one file, environment variables, one precedence.
+
+    SettingsError     every problem found, each with the file and line, or the variable, that it comes from
+
+Precedence: flag > environment > project file (`sentinel.yaml`) > user file (`~/.config/sentinel/sentinel.yaml`) >
+default. Names are camelCase in the file (`lastKnownGood`) and `SENTINEL_LAST_KNOWN_GOOD` in the environment, with `__`
+between levels (`SENTINEL_AUDIT__OUTBOX`). A value may be read from a file: `SENTINEL_STORES_FILE=/run/secrets/stores`
+or `storesFile: …`; a credential is taken from the environment or from such a file, and refused in a settings file.
+Relative paths are relative to the file they stand in, those of the environment and of flags to the working directory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from sentinel_core.settings_sources import gather
+
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_DURATIONS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used. Messages never hold the value of a credential."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def parse_size(value: object) -> object:
+    """`10MiB`, `512 kB` or a number → bytes. Raises ValueError that says what to write."""
+    return _scaled(value, _SIZES, "a size such as 10MiB, 512kB or 1048576", whole=True)
+
+
+def parse_duration(value: object) -> object:
+    """`250ms`, `5s`, `2m`, `1h`, `1d` or a number of seconds → seconds."""
+    return _scaled(value, _DURATIONS, "a duration such as 250ms, 5s, 2m or 1h", whole=False)
+
+
+def _scaled(value: object, units: Mapping[str, float], wanted: str, *, whole: bool) -> object:
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-zA-Z]*)\s*", value)
+    if match is None or match[2].lower() not in units:
+        raise ValueError(f"write {wanted}")
+    scaled = float(match[1]) * units[match[2].lower()]
+    return int(scaled) if whole else scaled
+
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Kafka(_Part):
+    """Where change events are published for other systems."""
+
+    bootstrap: str = Field(min_length=1, description="Addresses of brokers, `host:port`, separated by commas.")
+
+
+class AuditSettings(_Part):
+    """Evidence: the local outbox, and where it is forwarded to."""
+
+    outbox: str = Field(
+        default=".sentinel/outbox.db", min_length=1, description="SQLite file in which an event is durable first."
+    )
+    store: str = Field(
+        default="sqlite:///.sentinel/audit.db", repr=False, min_length=1, description="Audit store that is asked."
+    )
+    kafka: Kafka | None = Field(
+        default=None, description="Kafka between outbox and store; without it the outbox feeds the store."
+    )
+
+
+class Guards(_Part):
+    """Limits on one publish; what exceeds them is refused unless it is allowed by name."""
+
+    max_removed_percent: float = Field(
+        default=30, ge=0, le=100, description="Share of a kind's rules that may disappear."
+    )
+    max_jump: float = Field(
+        default=10, gt=1, allow_inf_nan=False, description="Factor by which a threshold may change."
+    )
+    forbid_zero: bool = Field(
+        default=True, description="Whether a threshold of 0, which blocks everything, is refused."
+    )
+    max_rules: int = Field(default=100_000, gt=0, description="Rules in one kind.")
+    max_bytes: Size = Field(default=10 * 2**20, description="Size of one text, e.g. 10MiB.")
+
+
+class Settings(_Part):
+    """All settings, validated; made by `load_settings`. The constructor takes keyword arguments and reads nothing."""
+
+    app: str = Field(default="app", min_length=1, description="Name of this service; part of every event.")
+    environment: str = Field(
+        default="default", min_length=1, description="prod, staging, …; part of every event's source."
+    )
+    namespace: str = Field(default="public", min_length=1, description="Namespace in Nacos or etcd.")
+    instance: str | None = Field(default=None, description="Name of this process; default: host name and process id.")
+    rules: str = Field(
+        default="sentinel-rules.yaml", min_length=1, description="Rules as code: a file or folder under Git."
+    )
+    stores: tuple[str, ...] = Field(default=(), repr=False, description="URIs of the stores that hold the live rules.")
+    last_known_good: str = Field(
+        default=".sentinel/last-good",
+        min_length=1,
+        description="Folder with the last rules that were active, for a cold start.",
+    )
+    audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
+    guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")
+    timeout: Duration = Field(default=5.0, description="Longest wait for one store or for a clean close, e.g. 5s.")
+
+
+def load_settings(config: Path | None = None, *, flags: Mapping[str, Any] | None = None) -> Settings:
+    """Finds, reads, merges and validates. `config` replaces the project file; `flags` are fields by name.
+
+    Raises SettingsError with all problems, not the first one.
+    """
+    found = gather(Settings, config, flags or {})
+    problems = list(found.problems)
+    try:
+        settings = Settings(**found.values)
+    except ValidationError as error:
+        problems += [found.describe(problem) for problem in error.errors(include_url=False, include_input=False)]
+    if problems:
+        raise SettingsError(problems)
+    return settings

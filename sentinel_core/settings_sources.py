@@ -1,0 +1,291 @@
+"""Where settings come from: files and environment, merged, each value with its origin for messages."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from ruamel.yaml.comments import CommentedMap
+
+from sentinel_core.datasources.uri import mask_uri
+
+PROJECT_FILE = "sentinel.yaml"
+ENV_PREFIX = "SENTINEL_"
+NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_PURE", "SENTINEL_TRACES"}
+"""Variables with our prefix that other parts read."""
+
+Location = tuple[str, ...]
+_PATHS: tuple[Location, ...] = (("rules",), ("last_known_good",), ("audit", "outbox"))
+_URIS: tuple[Location, ...] = (("stores",), ("audit", "store"))
+
+
+@dataclass(slots=True)
+class Found:
+    """Merged values by field name, what is wrong already, and the origin of every value."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    origins: dict[Location, str] = field(default_factory=dict)
+    """`sentinel.yaml:7:3` or `SENTINEL_AUDIT__OUTBOX`, by field names."""
+    file: Path | None = None
+    """The project file, when there is one."""
+
+    def merge(self, location: Location, value: object, origin: str) -> None:
+        """Sets one leaf; later calls win."""
+        target = self.values
+        for name in location[:-1]:
+            inner = target.get(name)
+            target = target.setdefault(name, {}) if isinstance(inner, dict) or inner is None else target
+        target[location[-1]] = value
+        self.origins[location] = origin
+
+    def describe(self, problem: Mapping[str, Any]) -> str:
+        """One pydantic problem as `origin: setting: what is wrong and what to write`."""
+        location = tuple(str(part) for part in problem["loc"])
+        names = tuple(part for part in location if not part.isdigit())
+        origin = next(
+            (self.origins[names[:end]] for end in range(len(names), 0, -1) if names[:end] in self.origins), None
+        )
+        text = f"{dotted(location)}: {_words(problem)}"
+        return f"{origin}: {text}" if origin else text
+
+
+def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]) -> Found:
+    """Reads all sources from the weakest to the strongest."""
+    found = Found()
+    project = config or _named_by_environment() or find_project_file(Path.cwd())
+    base = project.absolute().parent if project is not None else Path.cwd()
+    for location, value in leaves(model):
+        if location in (*_PATHS, *_URIS):
+            found.merge(location, anchored(location, value, base), "default")
+    if user_file().is_file():
+        _read_file(model, user_file(), found)
+    if project is not None:
+        found.file = project
+        _read_file(model, project, found)
+    _read_environment(model, found)
+    for name, value in flags.items():
+        found.merge((name,), anchored((name,), value, Path.cwd()), f"--{name.replace('_', '-')}")
+    return found
+
+
+def _named_by_environment() -> Path | None:
+    name = os.environ.get("SENTINEL_CONFIG")
+    return Path(name) if name else None
+
+
+def find_project_file(start: Path) -> Path | None:
+    """`sentinel.yaml` here or in a folder above, up to the top of the Git repository."""
+    for folder in (start, *start.parents):
+        if (folder / PROJECT_FILE).is_file():
+            return folder / PROJECT_FILE
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def user_file() -> Path:
+    """The settings of this user, after the XDG convention."""
+    home = os.environ.get("XDG_CONFIG_HOME")
+    folder = Path(home) if home else Path(os.path.expanduser("~")) / ".config"  # noqa: PTH111 -- Path.home() raises without a home
+    return folder / "sentinel" / PROJECT_FILE
+
+
+def anchored(location: Location, value: object, base: Path) -> object:
+    """Relative paths and relative file URIs made absolute at `base`; everything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return tuple(anchored(location, each, base) for each in value)
+    if not isinstance(value, str):
+        return value
+    if location in _PATHS and value:
+        return str(base / Path(value).expanduser())
+    return anchored_uri(value, base) if location in _URIS else value
+
+
+def anchored_uri(uri: str, base: Path) -> str:
+    """`sqlite:///a.db`, `git:rules` and bare paths may be relative; `file://` and `git+file://` URIs are absolute."""
+    for lead in ("sqlite:///", "git:"):
+        if uri.startswith(lead) and not uri.startswith("git://"):
+            return lead + str(base / uri.removeprefix(lead))
+    return uri if "://" in uri or not uri else str(base / uri)
+
+
+def _read_file(model: type[BaseModel], path: Path, found: Found) -> None:
+    try:
+        data, origins = parse_settings_text(path.read_bytes(), str(path))
+    except OSError as error:
+        found.problems.append(f"{path}: cannot be read: {error.strerror}; name another file with --config")
+    except ValueError as error:
+        found.problems.append(str(error))
+    else:
+        _FileWalk(path.absolute().parent, origins, found).walk(model, data, (), ())
+
+
+def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict[Location, str]]:
+    """YAML 1.2 → plain values, and `file:line:column` of every key. Raises ValueError with the position."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        tree = YAML(typ="rt", pure=True).load(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise ValueError(f"{place}: not valid YAML: {error.problem or error.context}") from error
+    except (YAMLError, RecursionError) as error:
+        raise ValueError(f"{name}: not valid YAML: {error}") from error
+    if tree is None:
+        return {}, {}
+    if not isinstance(tree, dict):
+        raise ValueError(  # noqa: TRY004 -- what is wrong is the text, not a caller's type
+            f"{name}:1:1: settings are `name: value` lines; a {type(tree).__name__} stands here"
+        )
+    origins: dict[Location, str] = {}
+    try:
+        return _plain(tree, (), name, origins), origins
+    except RecursionError as error:
+        raise ValueError(f"{name}: an alias contains itself; write the values out") from error
+
+
+def _plain(node: Any, above: Location, name: str, origins: dict[Location, str]) -> Any:
+    if isinstance(node, CommentedMap):
+        for key in node:
+            line, column = node.lc.key(key)
+            origins[(*above, str(key))] = f"{name}:{line + 1}:{column + 1}"
+        return {str(key): _plain(value, (*above, str(key)), name, origins) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value, above, name, origins) for value in node]
+    for kind in (bool, int, float, str):  # ruamel's own scalar classes carry formatting along
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+@dataclass(slots=True)
+class _FileWalk:
+    """Takes one file's tree into `found`, key by key."""
+
+    base: Path
+    origins: Mapping[Location, str]
+    found: Found
+
+    def walk(self, model: type[BaseModel], data: Mapping[str, Any], keys: Location, above: Location) -> None:
+        """`keys` as written lead to `data`, `above` are the field names they stand for."""
+        names = {camel(name): name for name in model.model_fields}
+        for key, value in data.items():
+            origin = self.origins[(*keys, key)]
+            name = names.get(key)
+            stem = names.get(key.removesuffix("File")) if key.endswith("File") else None
+            part = _part_of(model, name) if name else None
+            if name is None and stem is None:
+                text = f"{origin}: {dotted((*above, key))}: unknown setting{near(key, names)}"
+                self.found.problems.append(text)
+            elif stem is not None:
+                _take_from_file((*above, stem), self.base / str(value), origin, self.found)
+            elif part is not None and isinstance(value, dict):
+                self.walk(part, value, (*keys, key), (*above, str(name)))
+            else:
+                self._leaf((*above, str(name)), value, origin)
+
+    def _leaf(self, location: Location, value: object, origin: str) -> None:
+        if _holds_password(value):
+            self.found.problems.append(
+                f"{origin}: {dotted(location)}: a password stands in the file; set {variable(location)} in the "
+                f"environment, or put the value into a file of its own and write {camel(location[-1])}File: <path>"
+            )
+        self.found.merge(location, anchored(location, value, self.base), origin)
+
+
+def _holds_password(value: object) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(each, str) and mask_uri(each) != each for each in values)
+
+
+def _take_from_file(location: Location, path: Path, origin: str, found: Found) -> None:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        found.problems.append(f"{origin}: {dotted(location)}: {path} cannot be read: {reason}")
+        return
+    found.merge(location, anchored(location, _from_text(location, text), path.absolute().parent), f"{origin} ({path})")
+
+
+def _from_text(location: Location, text: str) -> object:
+    """A list stands on lines or separated by blanks; everything else is one value."""
+    return tuple(text.split()) if location == ("stores",) else text
+
+
+def _read_environment(model: type[BaseModel], found: Found) -> None:
+    known = {variable(location): location for location, _ in leaves(model)}
+    for name in sorted(os.environ):
+        value = os.environ[name]
+        if not name.startswith(ENV_PREFIX) or name in NOT_SETTINGS:
+            continue
+        if name in known:
+            location = known[name]
+            found.merge(location, anchored(location, _from_text(location, value), Path.cwd()), name)
+        elif name.removesuffix("_FILE") in known:
+            _take_from_file(known[name.removesuffix("_FILE")], Path(value), name, found)
+        elif _is_meant(name, known):
+            found.problems.append(f"{name}: unknown setting{near(name, known)}")
+
+
+def _is_meant(name: str, known: Iterable[str]) -> bool:
+    """Whether an unknown variable is a misspelt setting, and not another program's (Kubernetes sets
+    `SENTINEL_SERVICE_HOST` wherever a service of that name exists)."""
+    parts = {other.split("__")[0] for other in known if "__" in other}
+    is_nested = "__" in name and name.partition("__")[0] in parts
+    return is_nested or bool(difflib.get_close_matches(name, known, 1, 0.85))
+
+
+def leaves(model: type[BaseModel], above: Location = ()) -> Iterator[tuple[Location, Any]]:
+    """Every setting that holds a value, with its default (None where it has to be given)."""
+    for name, info in model.model_fields.items():
+        part = _part_of(model, name)
+        if part is not None:
+            yield from leaves(part, (*above, name))
+        else:
+            yield (*above, name), None if info.is_required() else info.get_default(call_default_factory=False)
+
+
+def _part_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    annotation = model.model_fields[name].annotation
+    kinds = (annotation, *get_args(annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
+def camel(name: str) -> str:
+    """The spelling in a file."""
+    head, *tail = name.split("_")
+    return head + "".join(part.title() for part in tail)
+
+
+def dotted(location: Iterable[str]) -> str:
+    """The setting as messages call it: `audit.kafka.bootstrap`."""
+    return ".".join(camel(name) for name in location)
+
+
+def variable(location: Location) -> str:
+    """The environment variable of a setting."""
+    return ENV_PREFIX + "__".join(name.upper() for name in location)
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """`; did you mean …?` or the list of what is known here."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(names)}"
+
+
+def _words(problem: Mapping[str, Any]) -> str:
+    """pydantic's message without its prefix, never with the value: it may be a credential."""
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
