@@ -1,0 +1,63 @@
+"""Where rules come from and go to: the datasource contract, the one subscription loop, and the stores."""
+
+from sentinel_core.datasources.contract import (
+    Absent,
+    DatasourceError,
+    HasHistory,
+    Item,
+    Ordered,
+    Readable,
+    Reading,
+    SourceConflict,
+    SourceDenied,
+    SourceMisconfigured,
+    SourceRewound,
+    SourceUnavailable,
+    StopSignal,
+    Wake,
+    Writable,
+    Written,
+)
+from sentinel_core.datasources.file import FileSource
+from sentinel_core.datasources.last_good import LastGood
+from sentinel_core.datasources.loop import Outcome, State, SubscriptionOptions
+from sentinel_core.datasources.memory import MemorySource
+from sentinel_core.datasources.registry import Scheme, open, schemes  # noqa: A004 - datasources.open(…) is the public name
+from sentinel_core.datasources.status import Counters, ItemStatus
+from sentinel_core.datasources.subscription import StateListener, Subscription
+from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.datasources.worker import Apply
+
+__all__ = [
+    "Absent",
+    "Apply",
+    "Counters",
+    "DatasourceError",
+    "FileSource",
+    "HasHistory",
+    "Item",
+    "ItemStatus",
+    "LastGood",
+    "MemorySource",
+    "Ordered",
+    "Outcome",
+    "Readable",
+    "Reading",
+    "Scheme",
+    "SourceConflict",
+    "SourceDenied",
+    "SourceMisconfigured",
+    "SourceRewound",
+    "SourceUnavailable",
+    "State",
+    "StateListener",
+    "StopSignal",
+    "Subscription",
+    "SubscriptionOptions",
+    "Wake",
+    "Writable",
+    "Written",
+    "mask_uri",
+    "open",
+    "schemes",
+]

@@ -4,7 +4,8 @@
     ├── SourceUnavailable     not reachable now; the loop backs off and tries again
     ├── SourceDenied          authentication or permission; retried, and shown as ERROR at once
     ├── SourceConflict        a compare-and-set found another revision than the one expected
-    └── SourceMisconfigured   this can never work as it is written (bad URI, no such ref); not retried
+    └── SourceMisconfigured   cannot work as it is written (bad URI, no such ref); only the periodic compare looks again
+        └── SourceRewound     the store's history went back behind what is active; refused until it is allowed
 
 A datasource is not trusted with keeping rules: it reads, it hints, it never decides.
 """
@@ -12,31 +13,36 @@ A datasource is not trusted with keeping rules: it reads, it hints, it never dec
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sentinel_core.rules import Kind, Provenance, Revision, SourceText
+from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText
 
 
 class DatasourceError(Exception):
     """Root of what datasources raise. Messages carry the masked source and the next step."""
 
 
-class SourceUnavailable(DatasourceError):
+class SourceUnavailable(DatasourceError):  # noqa: N818 - named after what happened, as all errors here
     """The store cannot be reached or does not answer in time."""
 
 
-class SourceDenied(DatasourceError):
+class SourceDenied(DatasourceError):  # noqa: N818 - as above
     """The store refuses this caller."""
 
 
-class SourceConflict(DatasourceError):
+class SourceConflict(DatasourceError):  # noqa: N818 - as above
     """Compare-and-set failed: somebody else wrote in between."""
 
 
-class SourceMisconfigured(DatasourceError):
+class SourceMisconfigured(DatasourceError):  # noqa: N818 - as above
     """The URI or the store's state cannot work whatever is tried again."""
+
+
+class SourceRewound(SourceMisconfigured):
+    """The store's history no longer holds the active revision (force push, moved tag, reset, restored backup)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +67,41 @@ class Absent:
 
 
 Reading = Revision | Absent
+Wake = Callable[[], None]
+
+
+class StopSignal(threading.Event):
+    """Told to a watch that it must end. A watch that blocks elsewhere than in `wait` hands over what ends its wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wakers_lock = threading.Lock()
+        self._wakers: list[Wake] = []
+
+    @contextmanager
+    def wakes(self, waker: Wake) -> Iterator[None]:
+        """Within the block, `set` calls `waker`, from the thread that sets; at once if it is set already."""
+        with self._wakers_lock:
+            self._wakers.append(waker)
+        try:
+            if self.is_set():
+                waker()
+            yield
+        finally:
+            with self._wakers_lock:
+                self._wakers.remove(waker)
+
+    def set(self) -> None:
+        super().set()
+        with self._wakers_lock:
+            for waker in self._wakers:
+                waker()
 
 
 @runtime_checkable
 class Readable(Protocol):
-    """The four methods of every datasource. All but `watch` are called from one thread at a time."""
+    """The methods of every datasource. `items`, `read` and `watch` may be called from several threads at once:
+    one source may carry several items and several subscriptions."""
 
     @property
     def uri(self) -> str:
@@ -80,7 +116,7 @@ class Readable(Protocol):
         A half-written text must never be returned. Raises DatasourceError.
         """
 
-    def watch(self, item: Item, seen: Reading | None, wake: Callable[[], None], stop: threading.Event) -> None:
+    def watch(self, item: Item, seen: Reading | None, wake: Wake, stop: StopSignal) -> None:
         """Calls `wake()` whenever the item may differ from `seen`, until `stop` is set; then returns soon (1 s).
 
         Runs on a thread of its own. Spurious wakes are harmless, a missed one is repaired by the periodic compare.
@@ -97,6 +133,15 @@ class Written:
 
     version: str
     texts: tuple[SourceText, ...]
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """A store whose own versions tell which of two is the later one."""
+
+    def admit(self, item: Item, seen: Revision, new: Revision) -> Revision | None:
+        """`new` as it shall be applied after `seen` (which carries no content); None: `new` is the older one, to be
+        dropped and counted. Raises SourceRewound when the store itself went back."""
 
 
 @runtime_checkable

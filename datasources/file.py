@@ -1,0 +1,339 @@
+"""`file://`: a YAML document, a folder of them, or Sentinel's JSON lists, on this machine's disk.
+
+Only complete texts are returned. A writer that renames (as editors and ConfigMaps do) is complete at once. One that
+writes in place is waited for: until the kernel says that it closed the file, or, where the kernel does not tell, until
+the file has been quiet for a while.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sentinel_core.datasources.atomic import replace_file, sync_folder
+from sentinel_core.datasources.contract import (
+    Absent,
+    Item,
+    Reading,
+    SourceConflict,
+    SourceDenied,
+    SourceMisconfigured,
+    SourceUnavailable,
+    StopSignal,
+    Wake,
+    Written,
+)
+from sentinel_core.datasources.names import data_id, format_of, is_rule_file, kind_of
+from sentinel_core.datasources.notify import Note, folders_of, watch_folders
+from sentinel_core.datasources.registry import Scheme, milliseconds
+from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText, content_digest
+
+MAX_BYTES = 64 * 1024 * 1024
+"""More than this in one item is refused unread: no rule set is that large, and a wrong path often is."""
+
+_QUIET_S = 0.012
+_QUIET_UNTOLD_S = 0.025
+"""Quiet time asked for where the kernel does not tell when a writer has closed."""
+_QUIET_SUSPECT_S = 0.25
+"""The same when the file shrank in place or is blank: that is how a rewrite in place begins."""
+_OPEN_WRITER_S = 2.0
+"""A writer that keeps the file open longer than this, quietly, is not waited for."""
+
+_Stamp = tuple[str, int, int, int, int, int]
+"""name, device, inode, size, mtime ns, ctime ns"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A folder's or file's outside (without content) at one moment."""
+
+    stamps: tuple[_Stamp, ...]
+
+    @property
+    def mtime_ns(self) -> int:
+        return max((stamp[4] for stamp in self.stamps), default=0)
+
+
+class FileSource:
+    """Items: the document (all kinds), or one per kind for JSON lists."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        kind: Kind | None = None,
+        format: str | None = None,  # noqa: A002 - the query parameter's name
+        poll_s: float | None = None,
+        environment: str = "default",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`kind` names what a JSON list holds when its file name does not; `format="json"` reads a folder of
+        `sentinel-<kind>-rules.json`; `poll_s` looks every so often instead of being told by the kernel."""
+        self._path = Path(path)
+        self._json = format == "json" or kind is not None or self._path.suffix.lower() == ".json"
+        self._kind = kind
+        self._poll_s = poll_s
+        self._prefix = f"/{environment}/file"
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._returned: dict[str, _Look] = {}
+        """By item: how it looked from outside when it was last returned."""
+        self._being_written: dict[str, set[str]] = {}
+        """By item, while its watch runs on inotify: names that were written to and not closed since."""
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self._path.absolute()}"
+
+    def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
+        if not self._json:
+            return (self._item(self._path, tuple(kinds)),)
+        if self._kind is None and self._path.suffix.lower() != ".json":
+            return tuple(self._item(self._path / f"{data_id(kind)}.json", (kind,)) for kind in kinds)
+        kind = self._kind or kind_of(self._path.name)
+        if kind is None:
+            raise SourceMisconfigured(
+                f"{self.uri}: the name does not say which kind the JSON list holds; add ?kind=flow (or another kind) "
+                f"or call the file {data_id('flow')}.json"
+            )
+        if kind not in kinds:
+            raise SourceMisconfigured(
+                f"{self.uri} holds {kind} rules, but {', '.join(kinds) or 'nothing'} is asked for"
+            )
+        return (self._item(self._path, (kind,)),)
+
+    def _item(self, path: Path, kinds: tuple[Kind, ...]) -> Item:
+        return Item(str(path), f"{self._prefix}{path.absolute()}", kinds)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, item: Item) -> Reading:
+        try:
+            look, texts = self._stable(item)
+        except PermissionError as error:
+            raise SourceDenied(f"{error.filename}: {error.strerror}; let this user read it") from error
+        except OSError as error:
+            raise SourceUnavailable(f"{error.filename or item.key}: {error.strerror}") from error
+        with self._lock:
+            self._returned[item.key] = look
+        if not texts:
+            return Absent(
+                f"{item.key} is missing" if not Path(item.key).is_dir() else f"{item.key} holds no rule files"
+            )
+        provenance = Provenance(channel="file", published_at=datetime.fromtimestamp(look.mtime_ns / 1e9, UTC))
+        return Revision(texts, item.source, _version(look, texts), provenance, observed=True)
+
+    def _stable(self, item: Item) -> tuple[_Look, tuple[SourceText, ...]]:
+        """Reads until nothing changed from before the read until some quiet time after it."""
+        path = Path(item.key)
+        give_up = self._monotonic() + _OPEN_WRITER_S
+        while True:
+            before = self._look(path)
+            texts = self._texts(path, before)
+            if quiet := self._quiet_time(item, before, texts):
+                time.sleep(quiet)
+            waited = self._monotonic() > give_up
+            if self._look(path) == before and (waited or not self._open_writer(item)) and texts is not None:
+                return before, texts
+            if self._monotonic() > give_up + _OPEN_WRITER_S:
+                raise SourceUnavailable(f"{item.key} is being written without a pause; write it aside and rename it")
+
+    def _quiet_time(self, item: Item, look: _Look, texts: tuple[SourceText, ...] | None) -> float:
+        with self._lock:
+            last = self._returned.get(item.key)
+            writing = self._being_written.get(item.key)
+        if not writing and (look == last or not look.stamps):
+            return 0.0
+        if writing is not None or texts is None:
+            return _QUIET_S
+        sizes = {stamp[:3]: stamp[3] for stamp in last.stamps} if last else {}
+        shrunk = any(stamp[3] < sizes.get(stamp[:3], 0) for stamp in look.stamps)
+        blank = any(not text.content.strip() for text in texts)
+        return _QUIET_SUSPECT_S if shrunk or blank else _QUIET_UNTOLD_S
+
+    def _open_writer(self, item: Item) -> bool:
+        with self._lock:
+            return bool(self._being_written.get(item.key))
+
+    def _look(self, path: Path) -> _Look:
+        """Raises OSError for all but absence, SourceMisconfigured for what can never be rules."""
+        try:
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return _Look(())
+        if not stat.S_ISDIR(status.st_mode):
+            files = [(path.name, status)]
+        else:
+            files = list(self._folder(path))
+        for name, each in files:
+            if not stat.S_ISREG(each.st_mode):
+                raise SourceMisconfigured(f"{path}: {name} is neither a file nor a folder of files")
+        if sum(each.st_size for _, each in files) > MAX_BYTES:
+            raise SourceMisconfigured(f"{path} holds more than {MAX_BYTES // 2**20} MiB; is it the right path?")
+        return _Look(
+            tuple((name, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in files)
+        )  # fmt: skip
+
+    def _folder(self, path: Path) -> Iterator[tuple[str, os.stat_result]]:
+        names = sorted(name for name in os.listdir(path) if is_rule_file(name))  # noqa: PTH208 - names are what is sorted
+        lists = [name for name in names if format_of(name) == "json"]
+        if lists:
+            raise SourceMisconfigured(
+                f"{path}: {lists[0]} is JSON in a folder of YAML documents; open the folder with ?format=json, "
+                f"or take the file away"
+            )
+        for name in names:
+            try:
+                yield name, (path / name).stat()
+            except FileNotFoundError:
+                continue  # removed meanwhile, or a dangling link: not there
+
+    def _texts(self, path: Path, look: _Look) -> tuple[SourceText, ...] | None:
+        """None when a file was replaced between the look and the read."""
+        files = [path / stamp[0] for stamp in look.stamps] if path.is_dir() else [path] * len(look.stamps)
+        try:
+            return tuple(SourceText(str(file), file.read_bytes(), "json" if self._json else "yaml") for file in files)
+        except FileNotFoundError:
+            return None
+
+    # -- watching ----------------------------------------------------------------------------------------------------
+
+    def watch(self, item: Item, seen: Reading | None, wake: Wake, stop: StopSignal) -> None:  # noqa: ARG002 - see `last`
+        path = Path(item.key)
+
+        last: object = None  # what `seen` looked like from outside is not known: the first turn always wakes
+
+        def changed(notes: Sequence[Note]) -> None:
+            nonlocal last
+            self._track_writers(item, notes)
+            if notes and all(note.is_open_write for note in notes):
+                return  # the closing of the file will be told
+            look = self._look_or_error(path)
+            if look != last:
+                last = look
+                wake()
+
+        try:
+            watch_folders(lambda: folders_of(path), changed, stop, poll_s=self._poll_s)
+        finally:
+            with self._lock:
+                self._being_written.pop(item.key, None)
+
+    def _track_writers(self, item: Item, notes: Sequence[Note]) -> None:
+        with self._lock:
+            if self._poll_s is None and notes:
+                writing = self._being_written.setdefault(item.key, set())
+                for note in notes:
+                    (writing.add if note.is_open_write and is_rule_file(note.name) else writing.discard)(note.name)
+
+    def _look_or_error(self, path: Path) -> _Look | str:
+        try:
+            return self._look(path)
+        except (OSError, SourceMisconfigured) as error:
+            return str(error)  # the read will say it
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        item: Item,
+        texts: Sequence[SourceText],
+        *,
+        expected: str | None,
+        provenance: Provenance,  # noqa: ARG002 - a file has no place for it
+    ) -> Written:
+        """Each file is replaced in one step and keeps its mode; in a folder, files that are not among `texts` are
+        removed. Several files are replaced one after the other: readers may see the steps. A file has no place for
+        provenance."""
+        path = Path(os.path.realpath(item.key))
+        files = self._targets(path, texts)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _exclusive(path.parent):
+                self._check_expected(item, expected)
+                for file, text in files.items():
+                    replace_file(file, text.content, mode=_mode(file))
+                if path.is_dir():
+                    for name in {stamp[0] for stamp in self._look(path).stamps} - {file.name for file in files}:
+                        (path / name).unlink()
+                    sync_folder(path)
+                written = self.read(item)
+        except PermissionError as error:
+            raise SourceDenied(f"{error.filename}: {error.strerror}; let this user write there") from error
+        except OSError as error:
+            raise SourceUnavailable(f"{error.filename or item.key}: {error.strerror}") from error
+        if isinstance(written, Absent):
+            return Written(written.version, ())
+        return Written(written.version, written.texts)
+
+    def _targets(self, path: Path, texts: Sequence[SourceText]) -> dict[Path, SourceText]:
+        if path.is_dir():
+            return {path / Path(text.name).name: text for text in texts}
+        if len(texts) != 1:
+            raise SourceMisconfigured(f"{path} is one file and cannot take {len(texts)} texts; make it a folder")
+        return {path: texts[0]}
+
+    def _check_expected(self, item: Item, expected: str | None) -> None:
+        current = self.read(item)
+        stands = current.version if isinstance(current, Revision) else None
+        if stands != expected:
+            raise SourceConflict(
+                f"{item.key} stands at version {stands or 'absent'}, not at {expected or 'absent'}: it was changed "
+                "meanwhile; read it again and repeat the change on top"
+            )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _version(look: _Look, texts: Sequence[SourceText]) -> str:
+    """The time tells A→B today from A→B tomorrow; the digest tells two writes within one tick of the clock apart."""
+    return f"{look.mtime_ns}-{content_digest(texts)[:12]}"
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return 0o644
+
+
+@contextmanager
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Keeps other writers of this kind out while the expected version is compared and replaced."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(uri: SourceUri, *, poll_ms: float | None = None, **options: Any) -> FileSource:
+    if not uri.path:
+        raise SourceMisconfigured("file:// needs a path, for example file:///etc/sentinel/rules.yaml")
+    return FileSource(uri.path, poll_s=poll_ms, **options)
+
+
+def _format(text: str) -> str:
+    if text not in {"yaml", "json"}:
+        raise ValueError(f"{text!r} is neither yaml nor json")
+    return text
+
+
+SCHEME = Scheme(
+    names=("file",),
+    open=_open,
+    options={"poll_ms": milliseconds, "kind": str, "format": _format, "environment": str},
+    form="file:///path/to/rules.yaml",
+)

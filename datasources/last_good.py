@@ -1,0 +1,133 @@
+"""The last revision that was activated, kept on disk so that a service starts with rules when its store is down.
+
+A file holds one item: a line with the format's version and the SHA-256 of all that follows, a line of JSON (identity,
+provenance, lengths of the texts), then the texts as they were delivered. Anything that does not add up is refused with
+a reason; a folder that cannot be written costs the safety net and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sentinel_core.datasources.atomic import replace_file
+from sentinel_core.datasources.contract import Item
+from sentinel_core.rules.revision import Provenance, Revision, SourceText
+
+_MAGIC = "sentinel-last-good"
+_FORMAT = 1
+_TIMES = ("committed_at", "published_at")
+
+
+class _NotUsableError(Exception):
+    """Why a saved revision is not taken."""
+
+
+class LastGood:
+    """A folder with one file per item. `load` and `save` never raise; `problem` says what went wrong last."""
+
+    def __init__(self, folder: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._folder = Path(folder)
+        self._now = now
+        self._problems: dict[str, str] = {}
+
+    def path(self, item: Item) -> Path:
+        """The item's file: a readable name plus enough of a hash to tell sources apart."""
+        readable = re.sub(r"[^A-Za-z0-9._-]+", "-", item.source).strip("-.")[-80:]
+        return self._folder / f"{readable}.{hashlib.sha256(item.source.encode()).hexdigest()[:16]}.last-good"
+
+    def problem(self, item: Item) -> str | None:
+        """What the last `load` or `save` of this item met; None when it went well."""
+        return self._problems.get(item.source)
+
+    def load(self, item: Item) -> Revision | None:
+        """The saved revision; None when there is none or it cannot be trusted."""
+        path = self.path(item)
+        self._problems.pop(item.source, None)
+        try:
+            return _decode(path.read_bytes(), item.source)
+        except FileNotFoundError:
+            return None
+        except (OSError, _NotUsableError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            self._problems[item.source] = f"{path} is not used: {why}; it is replaced at the next activation"
+            return None
+
+    def save(self, item: Item, revision: Revision) -> None:
+        """Replaces the saved revision in one step: after a crash the file is the old one or the new one, whole."""
+        path = self.path(item)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(path, _encode(revision, self._now()), mode=0o600)
+        except OSError as error:
+            self._problems[item.source] = (
+                f"{path} cannot be written: {error.strerror}; a restart would find older rules"
+            )
+        else:
+            self._problems.pop(item.source, None)
+
+
+def _encode(revision: Revision, saved_at: datetime) -> bytes:
+    header = {
+        "source": revision.source,
+        "version": revision.version,
+        "observed": revision.observed,
+        "savedAt": saved_at.isoformat(),
+        "provenance": _provenance_to_json(revision.provenance),
+        "texts": [{"name": text.name, "format": text.format, "length": len(text.content)} for text in revision.texts],
+    }
+    body = json.dumps(header, ensure_ascii=False).encode() + b"\n" + b"".join(text.content for text in revision.texts)
+    return f"{_MAGIC} {_FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def _decode(data: bytes, source: str) -> Revision:
+    first, _, body = data.partition(b"\n")
+    words = first.decode("ascii", "replace").split(" ")
+    if len(words) != 3 or words[0] != _MAGIC:
+        raise _NotUsableError("it is not a saved revision")
+    if words[1] != str(_FORMAT):
+        raise _NotUsableError(f"its format is {words[1]}, this version reads {_FORMAT}")
+    if hashlib.sha256(body).hexdigest() != words[2]:
+        raise _NotUsableError("its checksum is wrong (torn or altered)")
+    line, _, contents = body.partition(b"\n")
+    try:
+        header = json.loads(line)
+        revision = _revision(header, contents)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _NotUsableError(f"its header cannot be read ({error})") from error
+    if revision.source != source:
+        raise _NotUsableError(f"it belongs to {revision.source}")
+    return revision
+
+
+def _revision(header: dict[str, Any], contents: bytes) -> Revision:
+    texts, start = [], 0
+    for text in header["texts"]:
+        end = start + text["length"]
+        texts.append(SourceText(text["name"], contents[start:end], text["format"]))
+        start = end
+    provenance = _provenance_from_json(header["provenance"])
+    return Revision(tuple(texts), header["source"], header["version"], provenance, observed=header["observed"])
+
+
+def _provenance_to_json(provenance: Provenance) -> dict[str, str]:
+    values = ((each.name, getattr(provenance, each.name)) for each in fields(Provenance))
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values if value is not None
+    }
+
+
+def _provenance_from_json(values: dict[str, str]) -> Provenance:
+    known = {each.name for each in fields(Provenance)}
+    parsed: dict[str, Any] = {
+        name: datetime.fromisoformat(value) if name in _TIMES else value
+        for name, value in values.items()
+        if name in known
+    }
+    return Provenance(**parsed)

@@ -1,0 +1,164 @@
+"""Stores under test, each with the outside world that changes it, and the engine's place taken by a recorder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from sentinel_core.datasources import (
+    FileSource,
+    MemorySource,
+    Outcome,
+    Readable,
+    Subscription,
+    SubscriptionOptions,
+)
+from sentinel_core.rules.errors import Problem, RuleRejected
+from sentinel_core.rules.revision import Revision
+
+QUICK = SubscriptionOptions(debounce_s=0.01, compare_s=30, backoff_base_s=0.02, backoff_cap_s=0.1)
+"""Real time, but short; the periodic compare is out of the way so that it cannot hide a deaf watch."""
+SOON = 5.0
+"""Upper bound of every wait, in seconds; none is ever slept through."""
+
+
+class Recorder:
+    """Stands where the engine stands: takes what can be read, refuses what says `invalid` or is not a list of rules."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[bytes, bool]] = []
+        self.versions: list[str] = []
+        self.refused: list[bytes] = []
+        self.revisions: list[Revision] = []
+        self.failures: list[Exception] = []
+        """Raised, one per call, before anything is taken."""
+        self._changed = threading.Condition()
+
+    def __call__(self, revision: Revision, restored: bool) -> Outcome:
+        content = b"\n".join(text.content for text in revision.texts)
+        with self._changed:
+            try:
+                if self.failures:
+                    raise self.failures.pop(0)
+                if b"invalid" in content or content.strip() == b"null":
+                    self.refused.append(content)
+                    raise RuleRejected([Problem("SR001", "error", "this is not a list of rules", file="rules")])
+                self.seen.append((content, restored))
+                self.versions.append(revision.version)
+                self.revisions.append(revision)
+            finally:
+                self._changed.notify_all()
+        return Outcome.ACTIVATED
+
+    @property
+    def contents(self) -> list[bytes]:
+        return [content for content, _ in self.seen]
+
+    @property
+    def active(self) -> bytes | None:
+        return self.seen[-1][0] if self.seen else None
+
+    def wait(self, condition: Callable[[Recorder], bool], timeout_s: float = SOON) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: condition(self), timeout_s)
+
+    def wait_active(self, content: bytes) -> None:
+        assert self.wait(lambda me: me.active == content), f"{self.contents[-3:]} are active, not {content[:80]!r}"
+
+
+class World(Protocol):
+    """What changes a store from outside."""
+
+    source: Readable
+
+    def put(self, content: bytes) -> None: ...
+    def delete(self) -> None: ...
+
+
+@dataclass
+class MemoryWorld:
+    source: MemorySource = field(default_factory=MemorySource)
+
+    def put(self, content: bytes) -> None:
+        self.source.set("flow", content)
+
+    def delete(self) -> None:
+        self.source.delete("flow")
+
+
+@dataclass
+class FileWorld:
+    source: FileSource
+    path: Path
+
+    def put(self, content: bytes) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_bytes(content)
+
+    def delete(self) -> None:
+        self.path.unlink()
+
+
+WORLDS: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda _: MemoryWorld(),
+    "file": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml"), tmp / "rules.yaml"),
+    "file-polled": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml", poll_s=0.01), tmp / "rules.yaml"),
+    "json-file": lambda tmp: FileWorld(FileSource(tmp / "rules.json", kind="flow"), tmp / "rules.json"),
+    "folder": lambda tmp: FileWorld(FileSource(tmp / "rules"), tmp / "rules" / "flow.yaml"),
+}
+"""One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    made: World = WORLDS[request.param](tmp_path)
+    yield made
+    made.source.close()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def other_recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def wait_reason() -> Callable[[Subscription, str], None]:
+    """Blocks until the first item's reason says `words`."""
+
+    def wait(subscription: Subscription, words: str) -> None:
+        changed = threading.Event()
+        remove = subscription.on_state(lambda _: changed.set())
+        while words not in (subscription.status()[0].reason or ""):
+            assert changed.wait(SOON), subscription.status()
+            changed.clear()
+        remove()
+
+    return wait
+
+
+Subscribe = Callable[..., Subscription]
+
+
+@pytest.fixture
+def subscribe() -> Iterator[Subscribe]:
+    """Starts subscriptions and closes them at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(source: Readable, apply: Any, **options: Any) -> Subscription:
+            options.setdefault("options", QUICK)
+            subscription = Subscription(source, ["flow"], apply, **options)
+            stack.callback(subscription.close)
+            return subscription.start()
+
+        yield start

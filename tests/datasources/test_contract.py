@@ -1,0 +1,273 @@
+"""What every datasource does under the one loop. A store that passes this behaves like all others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from sentinel_core.datasources import Absent, Item, Outcome, Readable, State, Subscription
+from sentinel_core.rules.revision import Revision
+
+A = b'[{"resource": "a", "count": 1}]'
+B = b'[{"resource": "b", "count": 2}]'
+
+
+def item_of(source: Readable) -> Item:
+    (item,) = source.items(["flow"])
+    return item
+
+
+def test_it_is_readable(world: Any) -> None:
+    assert isinstance(world.source, Readable)
+
+
+def test_the_first_content_is_active_when_ready(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    assert subscription.wait_ready(5)
+    assert recorder.seen == [(A, False)]
+
+
+def test_p24_absent_at_start_waits_and_takes_what_is_created_later(
+    world: Any, recorder: Any, subscribe: Any, wait_reason: Any
+) -> None:
+    subscription = subscribe(world.source, recorder)
+    wait_reason(subscription, "waiting")
+    assert subscription.state is State.INIT
+    world.put(A)
+    recorder.wait_active(A)
+    assert subscription.wait_ready(5)
+
+
+def test_an_update_is_activated(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscribe(world.source, recorder).wait_ready(5)
+    world.put(B)
+    recorder.wait_active(B)
+    assert recorder.contents == [A, B]
+
+
+def test_p25_a_deletion_keeps_the_last_good_rules(world: Any, recorder: Any, subscribe: Any, wait_reason: Any) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    world.delete()
+    wait_reason(subscription, "nothing stands there")
+    assert subscription.state is State.STALE
+    assert recorder.contents == [A]
+    world.put(B)
+    recorder.wait_active(B)
+    assert subscription.wait_ready(5)
+
+
+def test_re_creation_of_the_same_content_is_ready_without_an_apply(
+    world: Any, recorder: Any, subscribe: Any, wait_reason: Any
+) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    world.delete()
+    wait_reason(subscription, "nothing stands there")
+    world.put(A)
+    assert subscription.wait_ready(5)
+    assert recorder.contents == [A]
+
+
+@pytest.mark.parametrize("blank", [b"", b" \n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+def test_p24_blank_content_keeps_the_last_good_rules(
+    world: Any, recorder: Any, subscribe: Any, wait_reason: Any, blank: bytes
+) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    world.put(blank)
+    wait_reason(subscription, "is blank")
+    assert subscription.state is State.STALE
+    assert recorder.contents == [A]
+
+
+def test_p25_null_is_refused_and_keeps_the_last_good_rules(
+    world: Any, recorder: Any, subscribe: Any, wait_reason: Any
+) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    world.put(b"null")
+    wait_reason(subscription, "is refused")
+    assert (recorder.contents, recorder.refused) == ([A], [b"null"])
+
+
+def test_p25_an_explicit_empty_list_goes_through(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscribe(world.source, recorder).wait_ready(5)
+    world.put(b"[]")
+    recorder.wait_active(b"[]")
+
+
+def test_a_refused_content_is_applied_once_and_a_good_one_follows(
+    world: Any, recorder: Any, subscribe: Any, wait_reason: Any
+) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    world.put(b"invalid")
+    wait_reason(subscription, "is refused")
+    for _ in range(3):
+        assert subscription.refresh(5)
+    assert (subscription.state, recorder.refused) == (State.STALE, [b"invalid"])
+    world.put(B)
+    recorder.wait_active(B)
+    assert subscription.wait_ready(5)
+
+
+def test_chinese_and_huge_contents_arrive_byte_for_byte(world: Any, recorder: Any, subscribe: Any) -> None:
+    chinese = '[{"resource": "下单", "limitApp": "支付中心"}]'.encode()
+    huge = b'[{"resource": "' + b"x" * 3_000_000 + b'"}]'
+    world.put(chinese)
+    subscribe(world.source, recorder).wait_ready(5)
+    world.put(huge)
+    recorder.wait_active(huge)
+    assert recorder.contents == [chinese, huge]
+
+
+def test_d09_a_b_a_ends_at_a(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    world.put(B)
+    world.put(A)
+    assert subscription.refresh(5)
+    assert subscription.wait_ready(5)
+    assert recorder.active == A
+
+
+def test_fifty_quick_writes_end_at_the_last(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscribe(world.source, recorder).wait_ready(5)
+    for number in range(50):
+        world.put(f'[{{"resource": "r{number}"}}]'.encode())
+    recorder.wait_active(b'[{"resource": "r49"}]')
+    assert not any(count > 1 for count in Counter(recorder.contents).values())
+
+
+def test_d10_the_same_content_again_is_counted_and_not_applied(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    before = subscription.status()[0].counters.suppressed
+    for _ in range(5):
+        world.put(A)
+        assert subscription.refresh(5)
+    assert recorder.contents == [A]
+    assert subscription.status()[0].counters.suppressed >= before + 5
+
+
+def test_a_failed_apply_is_tried_again_with_the_same_bytes(world: Any, recorder: Any, subscribe: Any) -> None:
+    recorder.failures = [RuntimeError("disk full"), RuntimeError("disk full")]
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    assert subscription.wait_ready(5)
+    assert recorder.contents == [A]
+    assert subscription.status()[0].counters.errors == 2
+
+
+def test_d06_a_raising_listener_is_counted_and_disturbs_nobody(world: Any, recorder: Any, subscribe: Any) -> None:
+    told = threading.Event()
+
+    def raising(_: object) -> None:
+        raise RuntimeError("listener")
+
+    world.put(A)
+    subscription = Subscription(world.source, ["flow"], recorder)
+    subscription.on_state(raising)
+    subscription.on_state(lambda status: told.set() if status.state is State.READY else None)
+    subscription.start()
+    try:
+        assert told.wait(5)
+        assert subscription.status()[0].counters.listener_errors >= 1
+        assert recorder.contents == [A]
+    finally:
+        subscription.close()
+
+
+def test_d05_a_listener_may_subscribe_refresh_add_and_remove(
+    world: Any, recorder: Any, other_recorder: Any, subscribe: Any
+) -> None:
+    inner_apply = other_recorder
+    done = threading.Event()
+
+    def busy(status: Any) -> None:
+        if status.state is State.READY and not done.is_set():
+            remove()
+            outer.on_state(lambda _: None)
+            outer.refresh()
+            subscribe(world.source, inner_apply)
+            done.set()
+
+    world.put(A)
+    outer = Subscription(world.source, ["flow"], recorder)
+    remove = outer.on_state(busy)
+    outer.start()
+    try:
+        assert done.wait(5)
+        inner_apply.wait_active(A)
+    finally:
+        outer.close()
+
+
+def test_two_subscribers_both_follow(world: Any, recorder: Any, other_recorder: Any, subscribe: Any) -> None:
+    other = other_recorder
+    world.put(A)
+    subscriptions = [subscribe(world.source, recorder), subscribe(world.source, other)]
+    assert all(subscription.wait_ready(5) for subscription in subscriptions)
+    world.put(B)
+    recorder.wait_active(B)
+    other.wait_active(B)
+
+
+def test_closing_while_apply_is_busy_is_bounded(world: Any, subscribe: Any) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(revision: Revision, restored: bool) -> Outcome:
+        began.set()
+        go_on.wait(5)
+        return Outcome.ACTIVATED
+
+    world.put(A)
+    subscription = subscribe(world.source, slow)
+    assert began.wait(5)
+    assert subscription.close(timeout_s=0.05) is False
+    go_on.set()
+    assert subscription.close(timeout_s=5) is True
+
+
+def test_nothing_is_applied_after_close(world: Any, recorder: Any, subscribe: Any) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    assert subscription.close() is True
+    world.put(B)
+    assert not recorder.wait(lambda me: me.active == B, timeout_s=0.1)
+
+
+def test_versions_differ_when_contents_do(world: Any) -> None:
+    item, versions = item_of(world.source), []
+    for content in (A, B, A):
+        world.put(content)
+        reading = world.source.read(item)
+        assert isinstance(reading, Revision)
+        versions.append(reading.version)
+    assert len(set(versions)) == 3
+
+
+def test_the_source_of_items_and_revisions_is_one(world: Any) -> None:
+    item = item_of(world.source)
+    assert isinstance(world.source.read(item), Absent)
+    world.put(A)
+    reading = world.source.read(item)
+    assert isinstance(reading, Revision)
+    assert reading.source == item.source
+    assert item.source.startswith("/default/")
