@@ -1,7 +1,8 @@
 """What can be wrong with rules, and how it is said.
 
     SentinelRulesError
-    └── RuleRejected          a revision that is not taken, with every problem found in it
+    ├── RuleRejected          a revision that is not taken, with every problem found in it
+    └── UnknownKind           a rule kind that nobody registered: the caller's slip, not the text's
 
 Codes are stable: SR0xx text and syntax, SR1xx validity (errors), SR2xx lint (warnings).
 """
@@ -50,6 +51,10 @@ class Problem:
 
 class SentinelRulesError(Exception):
     """Root of what this package raises."""
+
+
+class UnknownKind(SentinelRulesError, LookupError):
+    """Asked for a kind that is not registered."""
 
 
 class RuleRejected(SentinelRulesError):

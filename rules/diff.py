@@ -1,0 +1,141 @@
+"""What changed between two rule sets, field by field, told by identity and not by position."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sentinel_core.rules.revision import Kind
+from sentinel_core.rules.rule import Rule
+from sentinel_core.rules.ruleset import RuleSet
+
+Action = Literal["add", "remove", "change"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One added or removed rule, or one changed field of a rule."""
+
+    action: Action
+    kind: Kind
+    resource: str
+    rule: str
+    """The rule's path, e.g. `flow/payment_invoke/default`; after the change."""
+    field: str | None
+    """JSON name, dotted for nested objects; None for whole rules."""
+    old: Any
+    """The value before, as JSON has it; the whole rule for `remove`; None for `add`."""
+    new: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """As change events carry it."""
+        return {name: getattr(self, name) for name in ("action", "resource", "rule", "field", "old", "new")}
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Which rule of one list is which of another. Every rule of either list occurs in exactly one place."""
+
+    same: tuple[tuple[Rule, Rule], ...]
+    """Equal content."""
+    changed: tuple[tuple[Rule, Rule], ...]
+    removed: tuple[Rule, ...]
+    added: tuple[Rule, ...]
+
+
+def _by_id(rule: Rule) -> Hashable:
+    return rule.id
+
+
+def _by_content(rule: Rule) -> Hashable:
+    return rule
+
+
+def _by_identity(rule: Rule) -> Hashable:
+    discriminators = (
+        getattr(rule, name, None) for name in ("grade", "strategy", "ref_resource", "biz_metric_type", "param_idx")
+    )
+    return (rule.resource, rule.scope, *discriminators)
+
+
+def _by_place(rule: Rule) -> Hashable:
+    return (rule.resource, rule.scope)
+
+
+LADDER: tuple[Callable[[Rule], Hashable], ...] = (_by_id, _by_content, _by_identity, _by_place)
+"""Each step pairs what the steps before left over, in order; a key of None pairs nothing."""
+
+
+def pair_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Pairs:
+    """Finds for each rule its counterpart: same id, else equal, else the same subject, else the same place in order."""
+    pairs: list[tuple[Rule, Rule]] = []
+    left, right = list(old), list(new)
+    for key in LADDER:
+        left, right = _match(left, right, key, pairs)
+        if not left or not right:
+            break
+    return Pairs(
+        same=tuple(pair for pair in pairs if pair[0] == pair[1]),
+        changed=tuple(pair for pair in pairs if pair[0] != pair[1]),
+        removed=tuple(left),
+        added=tuple(right),
+    )
+
+
+def _match(
+    left: list[Rule], right: list[Rule], key: Callable[[Rule], Hashable], pairs: list[tuple[Rule, Rule]]
+) -> tuple[list[Rule], list[Rule]]:
+    """Pairs what has the same key, first with first; returns what is left over."""
+    waiting: dict[Hashable, list[Rule]] = defaultdict(list)
+    for rule in reversed(left):
+        waiting[key(rule)].append(rule)
+    waiting.pop(None, None)
+    unmatched = []
+    matched = set()
+    for rule in right:
+        if candidates := waiting.get(key(rule)):
+            partner = candidates.pop()
+            matched.add(id(partner))
+            pairs.append((partner, rule))
+        else:
+            unmatched.append(rule)
+    return [rule for rule in left if id(rule) not in matched], unmatched
+
+
+def diff_rules(old: RuleSet, new: RuleSet) -> tuple[Change, ...]:
+    """The changes that lead from `old` to `new`, by resource; empty when the digests are equal, whatever the spelling."""
+    if old.kind != new.kind:
+        raise ValueError(f"{old.kind} and {new.kind} rules cannot be compared")
+    if old.digest == new.digest:
+        return ()
+    pairs = pair_rules(old.rules, new.rules)
+    changes = [
+        Change("remove", old.kind, rule.resource, rule.path, None, rule.to_json(), None) for rule in pairs.removed
+    ]
+    for before, after in pairs.changed:
+        changes += field_changes(before, after)
+    changes += [Change("add", new.kind, rule.resource, rule.path, None, None, rule.to_json()) for rule in pairs.added]
+    return tuple(sorted(changes, key=lambda change: (change.resource, change.rule)))
+
+
+def field_changes(before: Rule, after: Rule) -> list[Change]:
+    """One change a field, in the order of the canonical form."""
+    old, new = flatten(before.to_json()), flatten(after.to_json())
+    return [
+        Change("change", after.kind, after.resource, after.path, name, old.get(name), new.get(name))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+
+
+def flatten(rule: dict[str, Any]) -> dict[str, Any]:
+    """Nested objects by dotted names; lists stay whole."""
+    flat: dict[str, Any] = {}
+    for name, value in rule.items():
+        if isinstance(value, dict):
+            flat.update({f"{name}.{key}": inner for key, inner in flatten(value).items()})
+        else:
+            flat[name] = value
+    return flat

@@ -1,0 +1,169 @@
+"""JSON text to plain data: read at the speed of C, looked at again token by token only when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from sentinel_core.rules.errors import Problem, RuleRejected
+from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_BLANK_BEFORE_COLON = (" :", "\t:", "\n:", "\r:")
+_NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
+
+
+class _SuspiciousError(ValueError):
+    """The quick look found a duplicate key or a number that is none."""
+
+
+def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
+    """Strict JSON. Raises RuleRejected for bad syntax, duplicate keys, NaN and infinities, too deep nesting."""
+    try:
+        data = json.loads(text, parse_constant=_refuse)
+        if not _plainly_unique(text, data):
+            json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as fault:
+        raise RuleRejected([_syntax(fault, name)]) from None
+    except _SuspiciousError:
+        raise RuleRejected(_explain(text, name, limits)) from None
+    except RecursionError:
+        raise RuleRejected([Problem("SR003", "error", "the text is nested too deeply", file=name)]) from None
+    except ValueError as fault:  # a number of thousands of digits
+        raise RuleRejected([Problem("SR004", "error", f"a number cannot be read: {fault}", file=name)]) from None
+
+    @lru_cache(maxsize=1)
+    def marks() -> Any:
+        return _Scan(text).root
+
+    def locate(path: Path, at_key: bool) -> Position:  # the shape of Source.locate
+        return position(text, find(marks(), path, at_key=at_key))
+
+    return Source(name=name, data=data, dialect="json", locate=locate)
+
+
+def position(text: str, offset: int) -> Position:
+    """1-based line and column of an offset."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise _SuspiciousError(constant)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise _SuspiciousError
+    return mapping
+
+
+def _plainly_unique(text: str, data: Any) -> bool:
+    """True if no key can be duplicate, by counting alone.
+
+    Every key is followed by a colon, so there are at most as many keys as `":` occurs (it may also occur inside texts).
+    If that is how many were kept, none was dropped. False says nothing.
+    """
+    if not isinstance(data, list) or any(blank in text for blank in _BLANK_BEFORE_COLON):
+        return False
+    try:
+        return sum(map(len, data)) == text.count('":')
+    except TypeError:
+        return False
+
+
+def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:
+    rest = fault.doc[fault.pos : fault.pos + 1]
+    before = fault.doc[: fault.pos].rstrip()[-1:]
+    advice = ""
+    if rest == "'":
+        advice = '; write texts in double quotes: "…"'
+    elif rest in ("/", "#"):
+        advice = "; JSON has no comments"
+    elif rest in ("}", "]") or before == ",":
+        advice = "; is there a comma too many?"
+    elif not rest:
+        advice = "; the text ends too early, was it cut off?"
+    message = f"not JSON: {fault.msg[:1].lower()}{fault.msg[1:]}{advice}"
+    return Problem("SR004", "error", message, file=name, line=fault.lineno, column=fault.colno)
+
+
+def _explain(text: str, name: str, limits: Limits) -> list[Problem]:
+    """The problems that made the quick look fail, with positions."""
+    scan = _Scan(text)
+    problems = []
+    data = json.loads(text)
+    for code, path, offset, message in scan.faults[: limits.max_problems]:
+        line, column = position(text, offset)
+        problems.append(
+            Problem(
+                code,
+                "error",
+                message,
+                file=name,
+                line=line,
+                column=column,
+                path=json_path(path),
+                resource=owner(data, path),
+                field=str(path[-1]) if path else None,
+            )
+        )
+    return problems
+
+
+class _Scan:
+    """Where everything stands in a text that is known to be well formed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.root: Any = None
+        self.faults: list[tuple[str, Path, int, str]] = []
+        """(code, path, offset, message)"""
+        self._open: list[Any] = []
+        self._steps: list[str | int] = []
+        self._key: tuple[str, int] | None = None
+        for token in _TOKEN.finditer(text):
+            self._take(token.group(), token.start())
+
+    def _take(self, token: str, offset: int) -> None:
+        if token in "{[":
+            children: Any = {} if token == "{" else []
+            self._attach((offset, children), offset)
+            self._open.append(children)
+        elif token in "}]":
+            self._open.pop()
+            if self._steps:
+                self._steps.pop()
+        elif token in ",:":
+            return
+        elif self._open and isinstance(self._open[-1], dict) and self._key is None:
+            self._key = (json.loads(token), offset)
+        else:
+            self._attach(offset, offset)
+            if token in _NOT_NUMBERS:
+                message = f"{self._steps[-1] if self._steps else 'the value'} is {token}; write a finite number"
+                self.faults.append(("SR007", tuple(self._steps), offset, message))
+            if self._steps:
+                self._steps.pop()
+
+    def _attach(self, node: Any, offset: int) -> None:
+        """Puts a node into the container that is open, and its name on the path."""
+        if not self._open:
+            self.root = node
+            return
+        container = self._open[-1]
+        if isinstance(container, list):
+            container.append(node)
+            self._steps.append(len(container) - 1)
+            return
+        name, key_offset = self._key or ("", offset)
+        self._steps.append(name)
+        if name in container:
+            first, second = (position(self.text, at)[0] for at in (container[name][0], key_offset))
+            where = f"line {first} and line {second}" if first != second else f"line {first}"
+            message = f"{name} is written twice ({where}); keep one"
+            self.faults.append(("SR005", tuple(self._steps), key_offset, message))
+        container[name] = (key_offset, node)
+        self._key = None

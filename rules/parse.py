@@ -1,0 +1,146 @@
+"""From a store's or a repository's text to rule sets: the two doors that everybody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sentinel_core.rules.build import Listing, Options, RuleBuilder, build, paused_gc
+from sentinel_core.rules.errors import Problem, RuleRejected
+from sentinel_core.rules.json_text import read_json
+from sentinel_core.rules.messages import near, show
+from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS, model_of
+from sentinel_core.rules.revision import Kind, Revision, SourceText
+from sentinel_core.rules.ruleset import RuleSet
+from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Source, nowhere
+from sentinel_core.rules.text import blank, decode, read_text
+
+EXTENSION = "x-"
+"""Top-level keys of a document that begin so are ours to ignore: the place for anchors."""
+
+
+def parse_rules(
+    kind: Kind,
+    content: str | bytes | Sequence[Mapping[str, Any]],
+    *,
+    name: str = "<input>",
+    strict: bool = False,
+    compat: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> RuleSet:
+    """A JSON list (text or bytes), or rules as objects, in which the symbolic names of codes may be used.
+
+    `[]` is an explicit empty set. Raises RuleRejected, with code SR001 alone for content that says nothing (blank, null, {}),
+    and UnknownKind. `strict` makes unknown keys errors; `compat` accepts what Java does and we otherwise refuse.
+    """
+    model = model_of(kind)
+    with paused_gc():
+        if isinstance(content, str | bytes | bytearray | memoryview):
+            text = content if isinstance(content, str) else bytes(content)
+            source = read_json(decode(text, name, limits), name, limits)
+            if source.data is None or source.data == {}:
+                raise blank(name, "null" if source.data is None else "{}")
+        else:
+            source = _objects(content, name)
+        return build(model, [Listing(source, (), source.data)], Options(strict=strict, compat=compat, limits=limits))
+
+
+def _objects(content: Any, name: str) -> Source:
+    if isinstance(content, Iterable) and not isinstance(content, Mapping):
+        data: Any = [dict(item) if isinstance(item, Mapping) else item for item in content]
+    else:
+        data = content
+    return Source(name, data, "objects", nowhere)
+
+
+def parse_revision(
+    revision: Revision,
+    kinds: Iterable[Kind],
+    *,
+    strict: bool = False,
+    compat: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> dict[Kind, RuleSet]:
+    """The kinds that a revision manages, of those asked for.
+
+    A revision is one document, a folder of documents merged by kind, or a JSON list where exactly one kind is asked for.
+    Every kind of every text must be right, asked for or not. Raises RuleRejected with the problems of all texts.
+    """
+    wanted = tuple(kinds)
+    for kind in wanted:
+        model_of(kind)
+    options = Options(strict=strict, compat=compat, limits=limits)
+    with paused_gc():
+        listings, problems = _collect(revision.texts, wanted, limits)
+        sets: dict[Kind, RuleSet] = {}
+        total = 0
+        for kind in (kind for kind in MODELS if kind in listings):
+            builder = RuleBuilder(MODELS[kind], options)
+            try:
+                sets[kind] = builder.build(listings[kind])
+            except RuleRejected as rejection:
+                problems += rejection.problems
+            total += builder.total
+    if any(problem.severity == "error" for problem in problems):
+        problems += [warning for ruleset in sets.values() for warning in ruleset.warnings]
+        raise RuleRejected(_in_order(problems, revision.texts), total=total)
+    return {kind: ruleset.with_revision(revision) for kind, ruleset in sets.items() if kind in wanted}
+
+
+def _in_order(problems: list[Problem], texts: Sequence[SourceText]) -> list[Problem]:
+    files = {text.name: number for number, text in enumerate(texts)}
+    return sorted(problems, key=lambda p: (files.get(p.file or "", -1), p.line or 0, p.column or 0))
+
+
+def _collect(
+    texts: Sequence[SourceText], wanted: Sequence[Kind], limits: Limits
+) -> tuple[dict[Kind, list[Listing]], list[Problem]]:
+    """The lists of every kind, over all texts, and what is wrong with the texts themselves."""
+    listings: dict[Kind, list[Listing]] = {}
+    problems: list[Problem] = []
+    if not texts:
+        raise blank("<revision>", "empty")
+    for text in texts:
+        try:
+            source = read_text(text, limits)
+        except RuleRejected as rejection:
+            problems += rejection.problems
+            continue
+        if isinstance(source.data, list):
+            problems += _add_list(source, wanted, listings)
+        elif isinstance(source.data, dict):
+            problems += _add_document(source, listings)
+        else:
+            problems.append(
+                source.problem("SR010", "error", f"a document with {_keys()} is needed, this is {show(source.data)}")
+            )
+    return listings, problems
+
+
+def _add_list(source: Source, wanted: Sequence[Kind], listings: dict[Kind, list[Listing]]) -> list[Problem]:
+    if len(wanted) != 1:
+        message = f"a bare list does not say of which kind it is; write it under {_keys()}"
+        return [source.problem("SR010", "error", message)]
+    listings.setdefault(wanted[0], []).append(Listing(source, (), source.data))
+    return []
+
+
+def _add_document(source: Source, listings: dict[Kind, list[Listing]]) -> list[Problem]:
+    problems = []
+    for key, value in source.data.items():
+        if (model := BY_DOCUMENT_KEY.get(key)) is not None:
+            listings.setdefault(model.kind, []).append(Listing(source, (key,), value))
+        elif not str(key).startswith(EXTENSION):
+            problems.append(
+                source.problem("SR011", "error", _unknown_section(key), (key,), at_key=True, field=str(key))
+            )
+    return problems
+
+
+def _unknown_section(key: str) -> str:
+    meant = MODELS[key].document_key if key in MODELS else near(key, BY_DOCUMENT_KEY)
+    return f"unknown section {key}; {f'did you mean {meant}?' if meant else f'write {_keys()}'}"
+
+
+def _keys() -> str:
+    return ", ".join(BY_DOCUMENT_KEY)

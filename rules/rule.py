@@ -1,0 +1,201 @@
+"""The base of every rule kind: how a rule is spelled, compared, checked and named.
+
+A kind is one file in `rules/kinds/` with one subclass of `Rule`. The class says everything there is to say about it:
+fields and ranges (pydantic), names of its codes, validity that spans fields and lints (`check`), one human line
+(`describe`). Attributes are snake_case, JSON and YAML names camelCase, codes plain ints, absent optionals None.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema
+
+from sentinel_core.rules.errors import Severity
+from sentinel_core.rules.revision import Kind
+
+DEFAULT_APP = "default"
+_EXACT_INTEGERS = 2.0**53
+
+
+def _shortest(value: float) -> Any:
+    """`20.0` is written `20`: one spelling a number, so that `1.0` and `1` are the same rule."""
+    return int(value) if value.is_integer() and abs(value) < _EXACT_INTEGERS else value
+
+
+Number = Annotated[float, PlainSerializer(_shortest)]
+"""A finite number; the smallest that a Java `double` field takes."""
+Amount = Annotated[Number, Field(ge=0)]
+Natural = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+PositiveLong = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Name = Annotated[str, Field(pattern=r"\S")]
+LimitApp = Annotated[str, AfterValidator(lambda text: text if text.strip() else DEFAULT_APP)]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a rule says about itself; the builder adds file, line and column."""
+
+    code: str
+    field: str | None
+    """The JSON name, or None for the rule as a whole."""
+    message: str
+    severity: Severity
+
+
+def error(code: str, field: str | None, message: str) -> Finding:
+    return Finding(code, field, message, "error")
+
+
+def warning(code: str, field: str | None, message: str) -> Finding:
+    return Finding(code, field, message, "warning")
+
+
+class Shape(BaseModel):
+    """What rules and their nested objects share: strict types, frozen, camelCase outside, keys sorted when written."""
+
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="ignore",  # unknown keys are reported by the builder, with a hint and a position
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        allow_inf_nan=False,
+    )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Orders the fields by JSON name: dumping in field order is then the canonical form, at the speed of C."""
+        schema = handler(source)
+        inner: Any = schema
+        while inner["type"] != "model-fields":
+            if "schema" not in inner:
+                return schema
+            inner = inner["schema"]
+        inner["fields"] = dict(sorted(inner["fields"].items(), key=lambda item: to_camel(item[0])))
+        return schema
+
+    def to_json(self) -> dict[str, Any]:
+        """Sentinel's own spelling: defaults filled, codes numeric, nulls and `id` left out. This is what is published."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @classmethod
+    def fields_by_alias(cls) -> Mapping[str, Any]:
+        return {info.alias or name: info for name, info in cls.model_fields.items()}
+
+
+class Rule(Shape):
+    """One immutable rule. Equality and hash cover every field but `id`, whatever fields a kind has."""
+
+    kind: ClassVar[Kind] = ""
+    document_key: ClassVar[str] = ""
+    """The key of this kind in a YAML document, e.g. `flowRules`."""
+    rank: ClassVar[int] = 100
+    """Kinds are listed by this."""
+    names: ClassVar[Mapping[str, Mapping[str, int]]] = {}
+    """JSON field → symbolic name → Sentinel's number."""
+    loud_defaults: ClassVar[tuple[str, ...]] = ()
+    """JSON fields whose absence Java reads as 0, which then blocks everything: never filled in silently."""
+    nested: ClassVar[Mapping[str, type[Shape]]] = {}
+    """JSON field → the shape of the object (or of each object of the list) that stands in it."""
+
+    id: int | str | None = Field(default=None, exclude=True)
+    """Identity for diffs between texts that carry it; the dashboard's row number otherwise."""
+    resource: Name
+
+    @property
+    def scope(self) -> str:
+        """The origin this rule is limited to, `default` for all."""
+        return DEFAULT_APP
+
+    @property
+    def path(self) -> str:
+        """`kind/resource/origin`, e.g. `flow/payment_invoke/default`. Several rules of a resource may share it."""
+        return f"{self.kind}/{self.resource}/{self.scope}"
+
+    def check(self) -> Iterator[Finding]:
+        """Errors and warnings that one field alone does not show. Never raises."""
+        yield from ()
+
+    def describe(self) -> str:
+        """One human line without the resource, e.g. `qps ≤ 50`."""
+        return ", ".join(f"{key} {value}" for key, value in self.to_json().items() if key != "resource")
+
+    @classmethod
+    def repair(cls, item: dict[str, Any]) -> Finding | None:
+        """Called for rules written by hand (YAML): mends a known slip in place and says so."""
+        del item
+        return None
+
+    def _content(self) -> dict[str, Any]:
+        return {**self.__dict__, "id": None}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._content() == other._content()  # type: ignore[attr-defined]  # same type
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._content().values()))
+
+    @classmethod
+    def code_name(cls, field: str, number: int) -> str:
+        """The symbolic name of a code, the number itself where it has none."""
+        return next((name for name, code in cls.names.get(field, {}).items() if code == number), str(number))
+
+    @classmethod
+    def unknown_code(cls, field: str, number: int, effect: str) -> Finding | None:
+        """A code that Sentinel keeps although it knows it not: legal, useless, so it is said aloud."""
+        if number in cls.names[field].values():
+            return None
+        return warning(
+            "SR213", field, f"{field} is {number}, which Sentinel does not know: {effect}; {cls.choices(field)}"
+        )
+
+    @classmethod
+    def choices(cls, field: str) -> str:
+        return "write " + " or ".join(f"{name} ({code})" for name, code in cls.names[field].items())
+
+    @classmethod
+    def create(cls, **values: Any) -> Self:
+        """A rule from JSON names, without the checks that `parse_rules` makes; for tests and generators."""
+        return cls.model_validate(values)
+
+
+class OriginRule(Rule):
+    """A rule that may be limited to one caller and may match resources by pattern, as Sentinel's `AbstractRule`."""
+
+    limit_app: LimitApp = DEFAULT_APP
+    """`default` (all callers), `other` (callers without a rule of their own) or one origin."""
+    regex: bool = False
+    """True: `resource` is a pattern that must match the whole name."""
+
+    @property
+    def scope(self) -> str:
+        return self.limit_app
+
+    def check(self) -> Iterator[Finding]:
+        if self.regex and (reason := regex_fault(self.resource)):
+            yield error("SR108", "resource", f"resource {self.resource!r} is not a regular expression: {reason}")
+        if self.resource != self.resource.strip():
+            yield warning(
+                "SR210", "resource", f"resource {self.resource!r} begins or ends with blanks: it matches only so"
+            )
+
+
+def regex_fault(pattern: str) -> str | None:
+    """Why a pattern does not compile, None when it does."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "possible nested set" is a remark for Python's own future
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as fault:
+        return str(fault)
+    return None

@@ -1,0 +1,100 @@
+"""JSON Schema (draft-07) of the rule lists in stores and of the YAML document, made from the models."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sentinel_core.rules.registry import MODELS, model_of
+from sentinel_core.rules.revision import Kind
+from sentinel_core.rules.rule import Rule
+from sentinel_core.rules.signature import CONSOLE_KEYS
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def json_schema(kind: Kind | None = None) -> dict[str, Any]:
+    """The list of one kind as a store holds it; None: the YAML document, where codes have names. Raises UnknownKind."""
+    if kind is not None:
+        return _list_schema(model_of(kind))
+    definitions: dict[str, Any] = {}
+    properties = {}
+    for model in MODELS.values():
+        rule, nested = _rule_schema(model, by_hand=True)
+        definitions |= {**nested, model.__name__: rule}
+        properties[model.document_key] = {
+            "type": "array",
+            "description": f"The {model.kind} rules. Leave the key out and this file does not manage them; [] means none.",
+            "items": {"$ref": f"#/definitions/{model.__name__}"},
+        }
+    return {
+        "$schema": DRAFT,
+        "title": "Sentinel rules as code",
+        "type": "object",
+        "properties": properties,
+        "patternProperties": {"^x-": {}},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def _list_schema(model: type[Rule]) -> dict[str, Any]:
+    rule, nested = _rule_schema(model, by_hand=False)
+    return {
+        "$schema": DRAFT,
+        "title": f"Sentinel {model.kind} rules as a store holds them",
+        "type": "array",
+        "items": {"$ref": f"#/definitions/{model.__name__}"},
+        "definitions": dict(sorted({**nested, model.__name__: rule}.items())),
+    }
+
+
+def _rule_schema(model: type[Rule], *, by_hand: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(schema of one rule, schemas of its nested objects)"""
+    schema = _draft7(model.model_json_schema(mode="validation"))
+    nested = {name: _closed(shape) for name, shape in schema.pop("definitions", {}).items()}
+    properties = schema["properties"]
+    for field, names in model.names.items():
+        properties[field] = _code_schema(properties[field], names, by_hand=by_hand)
+    if by_hand and model.kind == "flow":
+        properties["grade"]["enum"].append(2)
+        properties["grade"]["description"] = "2 is read as thread, with a warning"
+    if by_hand:
+        schema["required"] = sorted({*schema.get("required", ()), *model.loud_defaults})
+    else:
+        properties.update({key: {"description": "Written by the dashboard; ignored."} for key in sorted(CONSOLE_KEYS)})
+    return _closed(schema), nested
+
+
+def _code_schema(plain: dict[str, Any], names: Any, *, by_hand: bool) -> dict[str, Any]:
+    meaning = ", ".join(f"{code} {name}" for name, code in names.items())
+    choices: list[Any] = sorted(names.values())
+    if by_hand:
+        default = next((name for name, code in names.items() if code == plain.get("default")), None)
+        known = {"enum": [*names, *choices], "description": meaning}
+        return {**known, "default": default} if default else known
+    return {**plain, "description": meaning}
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "additionalProperties": False}
+
+
+def _draft7(schema: Any) -> Any:
+    """Pydantic writes 2020-12; what we use of it differs in the name of the definitions and in JavaScript's regex flavour."""
+    if isinstance(schema, list):
+        return [_draft7(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {}
+    for key, value in schema.items():
+        if key == "$defs":
+            result["definitions"] = _draft7(value)
+        elif key == "$ref":
+            result["$ref"] = re.sub(r"^#/\$defs/", "#/definitions/", value)
+        elif key == "title" and isinstance(value, str):
+            continue
+        else:
+            result[key] = _draft7(value)
+    return result
