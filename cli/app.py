@@ -42,8 +42,11 @@ class App:
 
         return load_settings(self.config)
 
-    def confirm(self, question: str) -> bool:
-        """A moderate step: y/N on a terminal, yes with `--yes`; otherwise refused, never guessed."""
+    def confirm(self, question: str, *, typed: str | None = None) -> bool:
+        """A moderate step: y/N on a terminal, yes with `--yes`; otherwise refused, never guessed.
+
+        `typed` makes it a severe one: the answer must be that text.
+        """
         if self.yes:
             return True
         reason = "--no-input is set" if self.no_input else "there is no terminal to ask on"
@@ -52,7 +55,9 @@ class App:
                 f"this changes a store and must be confirmed, but {reason}; nothing was changed",
                 next_step="add --yes to go on without a question, or --dry-run to see what would happen",
             )
-        return self.out.ask(question)
+        if typed is not None:
+            return self.out.ask(f"{question} To go on, type {typed}:") == typed
+        return self.out.ask(f"{question} [y/N]").lower() in ("y", "yes")
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -97,11 +97,11 @@ class Output:
         for line in text.splitlines():
             self.say(Styled(line, colour) if colour else line)
 
-    def ask(self, question: str) -> bool:
-        """y/N on the terminal; the end of input is a no. The caller has checked that there is a terminal."""
-        self._stderr.write(self._stderr.render([question, " [y/N] "]))
+    def ask(self, question: str) -> str:
+        """One line typed on the terminal, stripped; the end of input is "". The caller knows that there is one."""
+        self._stderr.write(self._stderr.render([question, " "]))
         self._stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return sys.stdin.readline().strip()
 
     def flush(self) -> None:
         """Pushes everything out; raises OutputError when the device refuses it."""

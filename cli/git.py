@@ -1,0 +1,40 @@
+"""Two questions to Git about the working directory. Stores are read by `datasources`, never here."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+TIMEOUT_S = 10
+
+
+def version() -> str | None:
+    """`2.39.5`; None where Git is not installed."""
+    words = _git("--version").split()
+    return words[2] if len(words) > 2 else None
+
+
+def top_of(path: Path) -> Path | None:
+    """The top folder of the work tree that holds `path`, which need not exist."""
+    folder = next((each for each in (path, *path.parents) if each.is_dir()), Path.cwd())
+    top = _git("-C", str(folder), "rev-parse", "--show-toplevel").removesuffix("\n")
+    return Path(top).resolve() if top else None
+
+
+def is_tracked(top: Path, path: Path) -> bool:
+    """Whether HEAD knows the path, a file or a folder."""
+    resolved = path.resolve()
+    if not resolved.is_relative_to(top):
+        return False
+    return bool(_git("-C", str(top), "ls-tree", "--name-only", "HEAD", "--", resolved.relative_to(top).as_posix()))
+
+
+def _git(*arguments: str) -> str:
+    """stdout, or nothing when Git is missing, refuses or hangs."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, check=False, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return ""
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else ""

@@ -1,0 +1,21 @@
+"""`sentinelctl rules`: the table of its commands; each stands in a file of its own."""
+
+from __future__ import annotations
+
+from sentinel_core.cli.app import shared_options
+from sentinel_core.cli.lazy import Lazy, LazyGroup
+
+_HERE = "sentinel_core.cli.rules"
+COMMANDS = {
+    "validate": Lazy(f"{_HERE}.validate:validate", "Parse, validate and lint rules."),
+    "fmt": Lazy(f"{_HERE}.fmt:fmt", "Rewrite rules canonically; comments stay."),
+    "schema": Lazy(f"{_HERE}.schema:schema", "Print the JSON Schema of the rules."),
+    "explain": Lazy(f"{_HERE}.explain:explain", "What applies to a resource, in which order and why."),
+    "show": Lazy(f"{_HERE}.show:show", "What a store holds, with its provenance."),
+    "get": Lazy(f"{_HERE}.show:show", "The same as show."),
+    "diff": Lazy(f"{_HERE}.diff:diff", "Compare any two sets of rules field by field."),
+    "history": Lazy(f"{_HERE}.history:history", "Revisions of a store: who, when, why."),
+    "rollback": Lazy(f"{_HERE}.rollback:rollback", "Bring back the rules of an older revision as a new one."),
+}
+
+rules = LazyGroup("rules", help="Validate, compare, explain and roll back rules.", lazy=COMMANDS, shared=shared_options)

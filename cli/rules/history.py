@@ -1,0 +1,116 @@
+"""`sentinelctl rules history`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.moments import local
+from sentinel_core.cli.output import View, table
+from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.show import revision_json
+from sentinel_core.cli.rules.sides import numbered, short_version
+from sentinel_core.cli.stores import history_store
+from sentinel_core.cli.text import Span, Styled
+from sentinel_core.rules import Kind, Revision, RuleRejected, RuleSet, parse_revision
+
+SHORT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One revision in a history. `digest` is None where the rules of the revision are not valid."""
+
+    number: int
+    revision: Revision
+    digest: str | None
+    counts: Mapping[Kind, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            **revision_json(self.revision),
+            "valid": self.digest is not None,
+            "digest": self.digest,
+            "rules": dict(self.counts),
+        }
+
+
+@click.command()
+@store_option
+@kind_option("Whose history, for a store that keeps every kind by itself.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many revisions to show.")
+@output_options
+@pass_app
+def history(app: App, store: str | None, kind: Kind | None, limit: int) -> None:
+    """Revisions of a store in which the rules changed, newest first: who, when, why.
+
+    Number 1 is the oldest and a number never changes its meaning, so it can be used in `diff history:N` and in
+    `rollback --to N`.
+    """
+    with history_store(app, store, kind) as (source, item):
+        revisions = numbered(source, item)
+        newest = sorted(revisions, reverse=True)[:limit]
+        entries = [entry(number, revisions[number], item.kinds) for number in newest]
+    app.out.show(_view(entries))
+    if len(revisions) > len(entries):
+        app.out.say(f"{len(entries)} of {len(revisions)} revisions; --limit {len(revisions)} shows all")
+
+
+def entry(number: int, revision: Revision, kinds: Sequence[Kind]) -> Entry:
+    """Parses one revision for its digest; an invalid one stays in the history and says so."""
+    try:
+        sets = parse_revision(revision, kinds)
+    except RuleRejected:
+        return Entry(number, revision, None, {})
+    return Entry(number, revision, digest_of(sets), {kind: len(ruleset.rules) for kind, ruleset in sets.items()})
+
+
+def digest_of(sets: Mapping[Kind, RuleSet]) -> str:
+    """The digest of the kind; of a document with several kinds, SHA-256 over `kind:digest` lines in order of kind."""
+    if len(sets) == 1:
+        return next(iter(sets.values())).digest
+    text = "".join(f"{kind}:{sets[kind].digest}\n" for kind in sorted(sets))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _view(entries: Sequence[Entry]) -> View:
+    items = [each.to_json() for each in entries]
+
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
+        headers = ["N", "WHEN", "WHO", "VERSION", "DIGEST", "WHY"] + (
+            ["CHANNEL", "RULES", "ROLLBACK OF"] if wide else []
+        )
+        yield from table(headers, [_row(each, wide=wide) for each in entries])
+
+    return View(
+        document={"revisions": items}, items=items, names=[each.revision.version for each in entries], lines=lines
+    )
+
+
+def _row(each: Entry, *, wide: bool) -> list[Span]:
+    provenance = each.revision.provenance
+    when = provenance.committed_at or provenance.published_at
+    row: list[Span] = [
+        str(each.number),
+        local(when) if when else "–",
+        provenance.author or "unknown",
+        short_version(each.revision),
+        each.digest[:SHORT] if each.digest else Styled("invalid", "red"),
+        why(each.revision),
+    ]
+    if wide:
+        counts = " ".join(f"{kind}:{count}" for kind, count in each.counts.items())
+        row += [provenance.channel, counts or "–", (provenance.rollback_of or "–")[:SHORT]]
+    return row
+
+
+def why(revision: Revision) -> str:
+    """The reason, else the first line of the message."""
+    provenance = revision.provenance
+    return provenance.reason or (provenance.message or "").partition("\n")[0] or "–"

@@ -1,0 +1,32 @@
+"""Options that several commands of the group share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from sentinel_core.rules import KINDS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def kind_option(text: str) -> Callable[[Command], Command]:
+    """`--kind`, spelled with `_` or `-`."""
+    return click.option("--kind", type=_Kind(), help=text)
+
+
+def store_option(command: Command) -> Command:
+    """`--store`: another store than the configured one."""
+    return click.option("--store", metavar="URI", help="Store to use instead of the first one of the settings.")(
+        command
+    )
+
+
+class _Kind(click.Choice[str]):
+    def __init__(self) -> None:
+        super().__init__(KINDS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(str(value).replace("-", "_"), param, ctx)

@@ -1,0 +1,213 @@
+"""`sentinelctl rules rollback`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
+from sentinel_core.cli.output import View
+from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
+from sentinel_core.cli.rules.history import SHORT
+from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.sides import numbered, short_version, title_of
+from sentinel_core.cli.stores import Rewindable, history_store, present
+from sentinel_core.cli.text import Span
+from sentinel_core.datasources.contract import Item, Writable, Written
+from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, parse_revision
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a rollback would do: from the revision that stands to the one whose rules come back."""
+
+    current: Revision
+    target: Revision
+    name: str
+    """The target as messages call it: `revision 3 (9f1c2ab34d5e)`."""
+    difference: Difference
+    emptied: tuple[Kind, ...]
+    """Kinds that would lose all their rules."""
+    unmanaged: tuple[Kind, ...]
+    """Kinds that the target says nothing about: engines keep what they run."""
+    same: bool
+    """The rules of the target stand already."""
+
+
+@click.command()
+@click.option(
+    "--to", "number", type=click.IntRange(1), metavar="N", help="Number of the revision, as `history` shows it."
+)
+@click.option("--to-commit", "commit", metavar="SHA", help="Revision by its commit, for stores in Git.")
+@click.option("--steps", type=click.IntRange(1), metavar="COUNT", help="How many revisions back (default: 1).")
+@click.option("--reason", metavar="TEXT", help="Why; goes into the commit and the audit (default: names the revision).")
+@click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
+@store_option
+@kind_option("What to roll back, in a store that keeps every kind by itself.")
+@output_options
+@pass_app
+def rollback(
+    app: App,
+    number: int | None,
+    commit: str | None,
+    steps: int | None,
+    reason: str | None,
+    dry_run: bool,
+    store: str | None,
+    kind: Kind | None,
+) -> int:
+    """Bring back the rules of an older revision as a new one.
+
+    Shows the difference, asks, then writes a NEW revision whose rules are those of the older one; the history keeps
+    both. In a Git store that is one commit by the caller, made only if nobody else has committed since (otherwise exit
+    code 5). A rollback that was done already is recognised and not done again.
+
+    Not done by this version: the digest of the revision that is undone is not put under quarantine, so nothing stops
+    it from being published again; and engines follow on their own, nothing waits for them.
+    """
+    with history_store(app, store, kind) as (source, item):
+        revisions = numbered(source, item)
+        if not revisions:
+            raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
+        done_before = _rolled_back_before(revisions) if (number, commit, steps) == (None, None, None) else None
+        if done_before is not None:
+            app.out.say(done_before)
+            return Exit.DONE
+        target, name = _target(source, item, revisions, number, commit, steps)
+        step = _plan(present(source.read(item), source), target, name, item.kinds)
+        _show_plan(app, step, title_of(source, step.current))
+        if step.same or dry_run:
+            app.out.show(_view(step, written=None, number=None))
+            app.out.say(_nothing_written(step))
+            return Exit.DONE
+        _confirm(app, step, title_of(source, step.current))
+        written = _write(app, source, item, step, reason)
+        app.out.show(_view(step, written=written, number=max(revisions) + 1))
+    return Exit.DONE
+
+
+def _rolled_back_before(revisions: Mapping[int, Revision]) -> str | None:
+    """A retry of `rollback` without a target must not undo the rollback, as going one step back again would."""
+    newest = max(revisions)
+    undone = revisions[newest].provenance.rollback_of
+    if undone is None:
+        return None
+    return (
+        f"Already rolled back: revision {newest} ({short_version(revisions[newest])}) undid {undone[:SHORT]}. "
+        "Nothing was written. To go to another revision: sentinelctl rules rollback --to N"
+    )
+
+
+def _target(
+    source: Rewindable,
+    item: Item,
+    revisions: Mapping[int, Revision],
+    number: int | None,
+    commit: str | None,
+    steps: int | None,
+) -> tuple[Revision, str]:
+    if [number, commit, steps].count(None) < 2:
+        raise UsageProblem("--to, --to-commit and --steps name the target in three ways", next_step="give one of them")
+    if commit is not None:
+        found = present(source.at(item, commit), source)
+        return found, f"commit {short_version(found)}"
+    wanted = number if number is not None else max(revisions) - (steps or 1)
+    if wanted not in revisions:
+        raise UsageProblem(
+            f"there is no revision {wanted}; the store has 1 to {max(revisions)}",
+            next_step="sentinelctl rules history    (lists them with their numbers)",
+        )
+    return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
+
+
+def _plan(current: Revision, target: Revision, name: str, kinds: Sequence[Kind]) -> Step:
+    try:
+        new = parse_revision(target, kinds)
+    except RuleRejected as rejection:
+        raise CommandError(
+            f"{name} is not valid and cannot come back; nothing was changed\n{rejection}",
+            next_step="choose another revision: sentinelctl rules history",
+            code=Exit.INVALID_RULES,
+        ) from rejection
+    old = _sets_or_none(current, kinds)
+    difference = compare(old or {}, new)
+    return Step(
+        current=current,
+        target=target,
+        name=name,
+        difference=difference,
+        emptied=tuple(
+            kind for kind, rules in (old or {}).items() if rules.rules and kind in new and not new[kind].rules
+        ),
+        unmanaged=difference.only_old,
+        same=old is not None and old.keys() == new.keys() and not difference.count,
+    )
+
+
+def _sets_or_none(revision: Revision, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
+    """None where the rules that stand are not valid: one more reason to roll back."""
+    try:
+        return parse_revision(revision, kinds)
+    except RuleRejected:
+        return None
+
+
+def _show_plan(app: App, step: Step, title: str) -> None:
+    app.out.say(title, "  →  ", step.name)
+    for line in change_lines(step.difference):
+        app.out.say(*line)
+    for kind in step.unmanaged:
+        app.out.say(f"note: {step.name} does not manage {kind}; engines keep the {kind} rules they run")
+    if step.difference.only_new and not step.difference.changes:
+        app.out.say("note: the rules that stand are not valid and cannot be compared; engines run older ones")
+    app.out.say(summary(step.difference, now="now", then="then"))
+
+
+def _nothing_written(step: Step) -> str:
+    if step.same:
+        return f"The store stands at the rules of {step.name} already. Nothing was written."
+    return "Dry run: nothing was written. The same without --dry-run does it."
+
+
+def _confirm(app: App, step: Step, title: str) -> None:
+    typed = ",".join(step.emptied)
+    question = f"This removes every rule of {typed}." if typed else f"Write this as a new revision of {title}?"
+    if not app.confirm(question, typed=typed or None):
+        raise CommandError("not confirmed; nothing was changed", next_step="run it again and answer y, or add --yes")
+
+
+def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | None) -> Written:
+    if not isinstance(source, Writable):
+        raise CommandError(
+            f"{source.uri} cannot be written by this version", next_step="use a Git store on this machine: git+file://…"
+        )
+    why = reason or f"rollback to {step.name}"
+    provenance = Provenance(
+        channel="cli",
+        environment=app.settings.environment,
+        reason=why,
+        message=f"Roll back rules to {step.name}",
+        rollback_of=step.current.version,
+    )
+    return source.write(item, step.target.texts, expected=step.current.version, provenance=provenance)
+
+
+def _view(step: Step, *, written: Written | None, number: int | None) -> View:
+    changes = [change for each in step.difference.changes.values() for change in each]
+    document = {
+        "written": written is not None,
+        "number": number,
+        "version": written.version if written else step.current.version,
+        "restores": step.target.version,
+        "rollbackOf": step.current.version if written else None,
+        "changes": changes,
+    }
+
+    def lines(_: bool) -> Iterator[Sequence[Span]]:
+        if written is not None:
+            yield (f"Rolled back to {step.name}: this is revision {number} ({written.version[:SHORT]}).",)
+
+    return View(document=document, items=[document], names=[written.version] if written else [], lines=lines)

@@ -1,0 +1,85 @@
+"""`sentinelctl rules show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.moments import local
+from sentinel_core.cli.output import View, table
+from sentinel_core.cli.rules.options import kind_option
+from sentinel_core.cli.rules.sides import Side, resolve, short_version
+from sentinel_core.cli.text import Span, Styled
+from sentinel_core.rules import Kind, Provenance, Revision, describe_rule
+
+
+@click.command()
+@click.argument("side", required=False, metavar="[WHAT]")
+@kind_option("Show only this kind.")
+@click.option("--resource", metavar="NAME", help="Show only rules of this resource.")
+@output_options
+@pass_app
+def show(app: App, side: str | None, kind: Kind | None, resource: str | None) -> None:
+    """What a store holds, with its provenance.
+
+    WHAT: live (the stores of the settings; the default), git:REV, history:N, a store URI, a path, or - for stdin.
+    """
+    app.out.show(_view(resolve(app, side or "live", kind), resource))
+
+
+def _view(side: Side, resource: str | None) -> View:
+    rules = [
+        (kind, rule)
+        for kind, ruleset in side.sets.items()
+        for rule in ruleset.rules
+        if resource is None or rule.resource == resource
+    ]
+    items = [{"kind": kind, "rule": rule.to_json()} for kind, rule in rules]
+
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
+        for revision in side.revisions:
+            yield (Styled(_origin(revision), "dim"),)
+        headers = ["KIND", "RESOURCE", "RULE"] + (["ORIGIN", "PATH"] if wide else [])
+        yield from table(
+            headers,
+            [
+                [kind, rule.resource, describe_rule(rule)] + ([rule.scope, rule.path] if wide else [])
+                for kind, rule in rules
+            ],
+        )
+
+    return View(
+        document={
+            "from": side.title,
+            "revisions": [revision_json(revision) for revision in side.revisions],
+            "digests": {kind: ruleset.digest for kind, ruleset in side.sets.items()},
+            "rules": items,
+        },
+        items=items,
+        names=[rule.path for _, rule in rules],
+        lines=lines,
+    )
+
+
+def _origin(revision: Revision) -> str:
+    provenance = revision.provenance
+    when = provenance.committed_at or provenance.published_at
+    parts = [f"revision {short_version(revision)}", provenance.author, local(when) if when else None]
+    reason = provenance.reason or (provenance.message or "").partition("\n")[0]
+    return ", ".join(part for part in (*parts, f"channel {provenance.channel}", reason) if part)
+
+
+def revision_json(revision: Revision) -> dict[str, Any]:
+    """Identity and provenance of a revision; unknown values are null, times RFC 3339."""
+    return {"source": revision.source, "version": revision.version, **provenance_json(revision.provenance)}
+
+
+def provenance_json(provenance: Provenance) -> dict[str, Any]:
+    """Under the names of the provenance document that stands beside a list in a store."""
+    from sentinel_core.settings_sources import camel
+
+    facts = {name: getattr(provenance, name) for name in provenance.__slots__}
+    return {camel(name): value.isoformat() if hasattr(value, "isoformat") else value for name, value in facts.items()}

@@ -1,0 +1,149 @@
+"""What a side of a comparison may be: `git:REV`, `live`, `history:N`, a store URI, a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sentinel_core import datasources
+from sentinel_core.cli import git
+from sentinel_core.cli.app import App
+from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
+from sentinel_core.cli.rules.inputs import read_revisions, shown
+from sentinel_core.cli.stores import history_store, opened, present, store_uris
+from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable
+from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, parse_revision
+
+FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
+HISTORY_LIMIT = 10_000
+"""Revisions that are counted; a store with more is addressed by commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The rules of one side, by managed kind, and how the side is called."""
+
+    title: str
+    sets: Mapping[Kind, RuleSet]
+    revisions: tuple[Revision, ...] = ()
+    """Where they came from, without content."""
+
+
+def resolve(app: App, text: str, kind: Kind | None = None) -> Side:
+    """Reads one side. Raises CommandError, DatasourceError; invalid rules name the side and end with 65."""
+    word, _, rest = text.partition(":")
+    if text == "live":
+        return _live(app, kind)
+    if word == "history":
+        return _historic(app, rest, kind)
+    if word == "git" and not _is_path(rest):
+        return _committed(app, rest or "HEAD", kind)
+    if "://" in text or word == "git":
+        return _store(app, (text,), kind)
+    return _path(text, kind)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "./", "../", "~", "//")) or Path(text).is_dir()
+
+
+def _live(app: App, kind: Kind | None) -> Side:
+    return _store(app, store_uris(app), kind)
+
+
+def _store(app: App, uris: Iterable[str], kind: Kind | None) -> Side:
+    """What stands in these stores now; where two hold the same kind, the first counts, as the order is a preference."""
+    parts: list[tuple[Revision, tuple[Kind, ...]]] = []
+    titles = []
+    absent = []
+    for uri in uris:
+        with opened(app, uri) as source:
+            for item in source.items((kind,) if kind else KINDS):
+                reading = source.read(item)
+                if isinstance(reading, Absent):
+                    absent.append(f"{item.source}: {reading.reason}")
+                else:
+                    parts.append((reading, item.kinds))
+                    titles.append(title_of(source, reading))
+    if not parts:
+        raise CommandError(
+            "nothing stands in the store: " + "; ".join(absent),
+            next_step="check the ref and path of the store with: sentinelctl doctor",
+        )
+    return _side(", ".join(dict.fromkeys(titles)), parts)
+
+
+def _historic(app: App, number: str, kind: Kind | None) -> Side:
+    with history_store(app, None, kind) as (source, item):
+        revisions = numbered(source, item)
+        revision = revisions.get(int(number)) if number.isdecimal() else None
+        if revision is None:
+            raise UsageProblem(
+                f"history:{number}: there is no such revision; the newest is {max(revisions, default=0)}",
+                next_step="sentinelctl rules history    (lists them with their numbers)",
+            )
+        return _side(title_of(source, revision), [(revision, item.kinds)])
+
+
+def numbered(source: HasHistory, item: Item) -> dict[int, Revision]:
+    """All revisions in which the item changed, by number: 1 is the oldest, so a number never changes its meaning."""
+    newest_first = source.history(item, limit=HISTORY_LIMIT)
+    return {len(newest_first) - index: revision for index, revision in enumerate(newest_first)}
+
+
+def _committed(app: App, rev: str, kind: Kind | None) -> Side:
+    """The rules as code at a commit: of the repository around `rules`, else of the first Git store."""
+    with opened(app, _repository_uri(app)) as source:
+        if not isinstance(source, HasHistory):
+            raise BadSettings(f"{source.uri} has no commits", next_step=f"name a side as one of {FORMS}")
+        item = source.items(KINDS)[0]
+        revision = present(source.at(item, rev), source)
+        return _side(title_of(source, revision), [(revision, (kind,) if kind else item.kinds)])
+
+
+def _repository_uri(app: App) -> str:
+    rules = Path(app.settings.rules)
+    top = git.top_of(rules)
+    if top is not None and git.is_tracked(top, rules):
+        return f"git+file://{top}?ref=HEAD&path={rules.resolve().relative_to(top).as_posix()}"
+    stores = [uri for uri in app.settings.stores if uri.startswith(("git+", "git:"))]
+    if stores:
+        return stores[0]
+    raise BadSettings(
+        f"git: {shown(rules)} is not in a Git repository, and no store is one",
+        next_step="write `rules: <path of the rules in your repository>` into sentinel.yaml, or name another side: "
+        + FORMS,
+    )
+
+
+def _path(text: str, kind: Kind | None) -> Side:
+    return _side(text, read_revisions(text, kind))
+
+
+def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Side:
+    sets: dict[Kind, RuleSet] = {}
+    revisions = []
+    for revision, kinds in parts:
+        try:
+            parsed = parse_revision(revision, kinds)
+        except RuleRejected as rejection:
+            raise CommandError(
+                f"{title}: the rules are not valid\n{rejection}",
+                next_step="mend the rules; sentinelctl rules validate PATH shows the same problems",
+                code=Exit.INVALID_RULES,
+            ) from rejection
+        revisions.append(revision.without_content())
+        for found_kind, ruleset in parsed.items():
+            sets.setdefault(found_kind, ruleset)
+    return Side(title, sets, tuple(revisions))
+
+
+def title_of(source: Readable, revision: Revision) -> str:
+    """`git+file:///srv/rules.git @9f1c2ab34d5e`: the store and its revision, short."""
+    return f"{datasources.mask_uri(source.uri)} @{short_version(revision)}"
+
+
+def short_version(revision: Revision) -> str:
+    """A commit in twelve characters; any other version as the store writes it."""
+    return revision.version[:12] if revision.provenance.commit_hash else revision.version

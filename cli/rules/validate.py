@@ -1,0 +1,117 @@
+"""`sentinelctl rules validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.exits import Exit
+from sentinel_core.cli.output import View
+from sentinel_core.cli.rules.inputs import given_or_default, read_revisions
+from sentinel_core.cli.rules.options import kind_option
+from sentinel_core.cli.text import Span, Styled
+from sentinel_core.rules import Kind, Problem, Revision, RuleRejected, parse_revision
+
+_COLOURS = {"error": "red", "warning": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One argument, looked through."""
+
+    name: str
+    valid: bool
+    rules: int
+    digests: Mapping[Kind, str]
+    problems: tuple[Problem, ...]
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@kind_option("Kind of a JSON list; needed where the file name does not say.")
+@click.option("--strict", is_flag=True, help="Warnings make the rules invalid too.")
+@output_options
+@pass_app
+def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) -> int:
+    """Parse, validate and lint rules.
+
+    PATH is a YAML file, a folder whose files are taken together, a JSON list as a store holds it, or - for stdin;
+    default: the `rules` of the settings. Nothing is changed anywhere.
+
+    Exit code 0: valid, warnings allowed (not with --strict); 65: invalid.
+    """
+    parts = [part for path in given_or_default(app, paths) for part in read_revisions(path, kind)]
+    checked = [check(revision, kinds) for revision, kinds in parts]
+    app.out.show(_view(checked))
+    app.out.say(_summary(checked))
+    bad = any(not each.valid or (strict and each.problems) for each in checked)
+    return Exit.INVALID_RULES if bad else Exit.DONE
+
+
+def check(revision: Revision, kinds: Sequence[Kind]) -> Checked:
+    """Parses one revision; a rejection is a result here, not an error."""
+    name = revision.texts[0].name if len(revision.texts) == 1 else revision.source
+    try:
+        sets = parse_revision(revision, kinds)
+    except RuleRejected as rejection:
+        return Checked(name, valid=False, rules=rejection.total, digests={}, problems=rejection.problems)
+    return Checked(
+        name,
+        valid=True,
+        rules=sum(len(each.rules) for each in sets.values()),
+        digests={each.kind: each.digest for each in sets.values()},
+        problems=tuple(problem for each in sets.values() for problem in each.warnings),
+    )
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """Every fact of a problem, under its attribute's name."""
+    return {name: getattr(problem, name) for name in problem.__slots__}
+
+
+def problem_line(problem: Problem) -> Sequence[Span]:
+    """`file:line:column: error SR102 resource: what is wrong and what to write`."""
+    subject = f" {problem.resource}" if problem.resource else ""
+    severity = Styled(problem.severity, _COLOURS[problem.severity])
+    return (f"{problem.location}: ", severity, f" {problem.code}{subject}: {problem.message}")
+
+
+def _view(checked: Sequence[Checked]) -> View:
+    problems = [problem for each in checked for problem in each.problems]
+    inputs = [
+        {"name": each.name, "valid": each.valid, "rules": each.rules, "digests": dict(each.digests)} for each in checked
+    ]
+
+    def lines(_: bool) -> Iterator[Sequence[Span]]:
+        yield from map(problem_line, problems)
+
+    return View(
+        document={
+            "valid": all(each.valid for each in checked),
+            "inputs": inputs,
+            "problems": [problem_json(each) for each in problems],
+        },
+        items=[problem_json(each) for each in problems],
+        names=[each.name for each in checked if not each.valid],
+        lines=lines,
+    )
+
+
+def _summary(checked: Sequence[Checked]) -> str:
+    problems = [problem for each in checked for problem in each.problems]
+    errors = sum(problem.severity == "error" for problem in problems)
+    warnings = len(problems) - errors
+    rules = plural(sum(each.rules for each in checked), "rule")
+    if not errors:
+        return f"{rules} valid" + (f", {plural(warnings, 'warning')}." if warnings else ".")
+    counts = plural(errors, "error") + (f", {plural(warnings, 'warning')}" if warnings else "")
+    return f"{counts} in {rules}. Nothing was changed."
+
+
+def plural(count: int, word: str) -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

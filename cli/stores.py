@@ -1,0 +1,87 @@
+"""The stores of the settings, opened for one command and closed after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from sentinel_core import datasources
+from sentinel_core.cli.app import App
+from sentinel_core.cli.exits import BadSettings, CommandError
+from sentinel_core.datasources.contract import (
+    Absent,
+    DatasourceError,
+    HasHistory,
+    Item,
+    Readable,
+    Reading,
+    Written,
+)
+from sentinel_core.rules import KINDS, Kind, Provenance, Revision, SourceText
+
+
+class Rewindable(Readable, HasHistory, Protocol):
+    """A store that can be rolled back: it remembers, and it can be written."""
+
+    def write(
+        self, item: Item, texts: tuple[SourceText, ...], *, expected: str | None, provenance: Provenance
+    ) -> Written: ...
+
+
+@contextmanager
+def opened(app: App, uri: str) -> Iterator[Readable]:
+    """One store. Raises SourceMisconfigured for a URI that names none."""
+    source = datasources.open(uri, environment=app.settings.environment)
+    try:
+        yield source
+    finally:
+        with suppress(DatasourceError):
+            source.close()
+
+
+def store_uris(app: App) -> tuple[str, ...]:
+    """The configured stores. Raises BadSettings when there is none."""
+    if not app.settings.stores:
+        raise BadSettings(
+            "no store is configured, so there are no live rules",
+            next_step="write `stores: [git+file:///path/of/repository?ref=main&path=rules]` into sentinel.yaml, "
+            "or name the store on the command line",
+        )
+    return app.settings.stores
+
+
+@contextmanager
+def history_store(app: App, uri: str | None, kind: Kind | None) -> Iterator[tuple[Rewindable, Item]]:
+    """The store with a memory that a command means: `--store`, or the first configured one that has a history."""
+    for candidate in (uri,) if uri else store_uris(app):
+        with opened(app, candidate) as source:
+            if isinstance(source, HasHistory):
+                yield source, the_item(source, kind)  # type: ignore[misc]  # both protocols, seen at run time only
+                return
+    named = uri and datasources.mask_uri(uri)
+    raise CommandError(
+        f"{named} keeps no history" if named else "none of the configured stores keeps a history",
+        next_step="use a Git store: git+file:///path/of/repository?ref=main&path=rules",
+    )
+
+
+def the_item(source: Readable, kind: Kind | None) -> Item:
+    """The one item of a store that holds documents; the item of `kind` where each kind has its own."""
+    items = source.items((kind,) if kind else KINDS)
+    if len(items) != 1:
+        raise CommandError(
+            f"{source.uri} keeps every kind by itself, each with its own revisions",
+            next_step=f"add --kind with one of {', '.join(KINDS)}",
+        )
+    return items[0]
+
+
+def present(reading: Reading, source: Readable) -> Revision:
+    """The revision that was read. Raises CommandError where nothing stands."""
+    if isinstance(reading, Absent):
+        raise CommandError(
+            f"{source.uri} holds no rules ({reading.reason})",
+            next_step="check the ref and path of the store with: sentinelctl doctor",
+        )
+    return reading
