@@ -39,7 +39,7 @@ class Options:
     strict: bool = False
     """Unknown keys in JSON are errors, as they always are in YAML."""
     compat: bool = False
-    """Read as Java does where we are stricter: a threshold that blocks everything is a warning, equal rules stay twice."""
+    """As Java where we are stricter: a threshold that blocks everything is a warning, equal rules stay twice."""
     limits: Limits = DEFAULT_LIMITS
 
 
@@ -81,7 +81,7 @@ def _steps(name: str | None) -> Path:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """No collections while thousands of objects are made that all stay. Nests, also over threads: the first one resumes."""
+    """No collections while thousands of objects are made that stay. Nests, over threads too: the first one resumes."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -107,13 +107,10 @@ class RuleBuilder:
 
     def build(self, listings: Sequence[Listing]) -> RuleSet:
         rules: list[Rule] = []
-        origins: list[tuple[Listing, int]] = []
         for listing in listings:
-            read = self._read(listing)
-            origins += [(listing, index) for index in range(len(read))]
-            rules += read
+            rules += self._read(listing)
         if not self._failed():
-            rules = self._without_duplicates(rules, origins)
+            rules = self._without_duplicates(rules, listings)
         problems = self.problems()
         if self._failed():
             raise RuleRejected(problems, total=self.total)
@@ -283,11 +280,12 @@ class RuleBuilder:
                 )
             self._note(listing, index, finding)
 
-    def _without_duplicates(self, rules: list[Rule], origins: list[tuple[Listing, int]]) -> list[Rule]:
+    def _without_duplicates(self, rules: list[Rule], listings: Sequence[Listing]) -> list[Rule]:
         """Equal rules once: an error where people write them, a warning where programs do."""
         keys = [(rule.resource, rule.scope) for rule in rules]
         if len(set(keys)) == len(keys):
             return rules
+        origins = [(listing, index) for listing in listings for index in range(len(listing.items))]
         order = canonical_order(rules)
         dropped = set()
         for earlier, later in itertools.pairwise(order):
@@ -295,15 +293,11 @@ class RuleBuilder:
                 first, second = sorted((earlier, later))
                 self._note_duplicate(origins[first], origins[second])
                 dropped.add(second)
-                # `order` is stable, so of several equal rules each is compared with the one before it
         return rules if self.options.compat else [rule for index, rule in enumerate(rules) if index not in dropped]
 
     def _note_duplicate(self, first: tuple[Listing, int], second: tuple[Listing, int]) -> None:
         listing, index = first
-        place = Problem(
-            "", "error", "", listing.source.name, *(listing.source.locate((*listing.prefix, index), False) or ())
-        )  # the shape of Source.locate
-        where = place.location if place.line else f"rule {index}"
+        where = listing.source.problem("SR111", "error", "", (*listing.prefix, index)).location
         if second[0].source.dialect == "yaml":
             finding = error("SR111", None, f"the same rule stands at {where}; remove one")
         else:
@@ -324,7 +318,7 @@ def _replaced(data: Any, loc: Sequence[str | int], value: Any) -> Any:
     """A copy of `data` with `value` at `loc`."""
     if not loc:
         return value
-    copy = list(data) if isinstance(data, list) else dict(data)
+    copy: Any = list(data) if isinstance(data, list) else dict(data)
     copy[loc[0]] = _replaced(data[loc[0]], loc[1:], value)
     return copy
 

@@ -45,6 +45,10 @@ class Pairs:
     added: tuple[Rule, ...]
 
 
+_SUBJECT = ("grade", "strategy", "ref_resource", "biz_metric_type", "param_idx")
+"""Fields that say what a rule is about rather than how much: a rule with others is another rule."""
+
+
 def _by_id(rule: Rule) -> Hashable:
     return rule.id
 
@@ -54,10 +58,7 @@ def _by_content(rule: Rule) -> Hashable:
 
 
 def _by_identity(rule: Rule) -> Hashable:
-    discriminators = (
-        getattr(rule, name, None) for name in ("grade", "strategy", "ref_resource", "biz_metric_type", "param_idx")
-    )
-    return (rule.resource, rule.scope, *discriminators)
+    return (rule.resource, rule.scope, *(getattr(rule, name, None) for name in _SUBJECT))
 
 
 def _by_place(rule: Rule) -> Hashable:
@@ -69,7 +70,7 @@ LADDER: tuple[Callable[[Rule], Hashable], ...] = (_by_id, _by_content, _by_ident
 
 
 def pair_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Pairs:
-    """Finds for each rule its counterpart: same id, else equal, else the same subject, else the same place in order."""
+    """Finds the counterpart of each rule: same id, else equal, else same subject, else same place in order."""
     pairs: list[tuple[Rule, Rule]] = []
     left, right = list(old), list(new)
     for key in LADDER:
@@ -105,7 +106,7 @@ def _match(
 
 
 def diff_rules(old: RuleSet, new: RuleSet) -> tuple[Change, ...]:
-    """The changes that lead from `old` to `new`, by resource; empty when the digests are equal, whatever the spelling."""
+    """What leads from `old` to `new`, by resource; empty when the digests are equal, whatever the spelling."""
     if old.kind != new.kind:
         raise ValueError(f"{old.kind} and {new.kind} rules cannot be compared")
     if old.digest == new.digest:

@@ -38,7 +38,7 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     def marks() -> Any:
         return _Scan(text).root
 
-    def locate(path: Path, at_key: bool) -> Position:  # the shape of Source.locate
+    def locate(path: Path, *, at_key: bool = False) -> Position:
         return position(text, find(marks(), path, at_key=at_key))
 
     return Source(name=name, data=data, dialect="json", locate=locate)
@@ -127,23 +127,23 @@ class _Scan:
         for token in _TOKEN.finditer(text):
             self._take(token.group(), token.start())
 
-    def _take(self, token: str, offset: int) -> None:
-        if token in "{[":
-            children: Any = {} if token == "{" else []
+    def _take(self, piece: str, offset: int) -> None:
+        if piece in "{[":
+            children: Any = {} if piece == "{" else []
             self._attach((offset, children), offset)
             self._open.append(children)
-        elif token in "}]":
+        elif piece in "}]":
             self._open.pop()
             if self._steps:
                 self._steps.pop()
-        elif token in ",:":
+        elif piece in ",:":
             return
         elif self._open and isinstance(self._open[-1], dict) and self._key is None:
-            self._key = (json.loads(token), offset)
+            self._key = (json.loads(piece), offset)
         else:
             self._attach(offset, offset)
-            if token in _NOT_NUMBERS:
-                message = f"{self._steps[-1] if self._steps else 'the value'} is {token}; write a finite number"
+            if piece in _NOT_NUMBERS:
+                message = f"{self._steps[-1] if self._steps else 'the value'} is {piece}; write a finite number"
                 self.faults.append(("SR007", tuple(self._steps), offset, message))
             if self._steps:
                 self._steps.pop()

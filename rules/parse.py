@@ -30,8 +30,8 @@ def parse_rules(
 ) -> RuleSet:
     """A JSON list (text or bytes), or rules as objects, in which the symbolic names of codes may be used.
 
-    `[]` is an explicit empty set. Raises RuleRejected, with code SR001 alone for content that says nothing (blank, null, {}),
-    and UnknownKind. `strict` makes unknown keys errors; `compat` accepts what Java does and we otherwise refuse.
+    `[]` is an explicit empty set. Raises RuleRejected, with code SR001 alone for content that says nothing (blank, null,
+    {}), and UnknownKind. `strict` makes unknown keys errors; `compat` accepts what Java does and we otherwise refuse.
     """
     model = model_of(kind)
     with paused_gc():
@@ -63,7 +63,7 @@ def parse_revision(
 ) -> dict[Kind, RuleSet]:
     """The kinds that a revision manages, of those asked for.
 
-    A revision is one document, a folder of documents merged by kind, or a JSON list where exactly one kind is asked for.
+    A revision is a document, a folder of documents merged by kind, or a bare list where exactly one kind is asked for.
     Every kind of every text must be right, asked for or not. Raises RuleRejected with the problems of all texts.
     """
     wanted = tuple(kinds)

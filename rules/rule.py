@@ -85,7 +85,7 @@ class Shape(BaseModel):
         return schema
 
     def to_json(self) -> dict[str, Any]:
-        """Sentinel's own spelling: defaults filled, codes numeric, nulls and `id` left out. This is what is published."""
+        """What is published: Sentinel's own spelling, defaults filled, codes numeric, nulls and `id` left out."""
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
@@ -140,7 +140,7 @@ class Rule(Shape):
         return {**self.__dict__, "id": None}
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._content() == other._content()  # type: ignore[attr-defined]  # same type
+        return isinstance(other, Rule) and type(self) is type(other) and self._content() == other._content()
 
     def __hash__(self) -> int:
         return hash((type(self), *self._content().values()))

@@ -16,7 +16,7 @@ SHORT = 12
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """What a source's text means. Two sets of one kind with the same digest hold the same rules, maybe in another order."""
+    """What a source's text means. Sets of one kind with one digest hold the same rules, maybe in another order."""
 
     kind: Kind
     rules: tuple[Any, ...]

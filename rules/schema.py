@@ -24,7 +24,7 @@ def json_schema(kind: Kind | None = None) -> dict[str, Any]:
         definitions |= {**nested, model.__name__: rule}
         properties[model.document_key] = {
             "type": "array",
-            "description": f"The {model.kind} rules. Leave the key out and this file does not manage them; [] means none.",
+            "description": f"The {model.kind} rules. Without the key this file does not manage them; [] means none.",
             "items": {"$ref": f"#/definitions/{model.__name__}"},
         }
     return {
@@ -82,7 +82,7 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draft7(schema: Any) -> Any:
-    """Pydantic writes 2020-12; what we use of it differs in the name of the definitions and in JavaScript's regex flavour."""
+    """Pydantic writes 2020-12; what we use of it differs from draft-07 in the name of the definitions alone."""
     if isinstance(schema, list):
         return [_draft7(item) for item in schema]
     if not isinstance(schema, dict):

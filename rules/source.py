@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from sentinel_core.rules.errors import Problem, Severity
 
@@ -33,6 +33,13 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+class Locate(Protocol):
+    """Where things stand in one text."""
+
+    def __call__(self, path: Path, *, at_key: bool = False) -> Position | None:
+        """The position of the value at `path` (or of its key), or of the nearest thing around it; None: no text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One text, or rules given as objects."""
@@ -40,8 +47,7 @@ class Source:
     name: str
     data: Any
     dialect: Dialect
-    locate: Callable[[Path, bool], Position | None]
-    """(path, of the key?) → position of the value there, or of the nearest thing around it."""
+    locate: Locate
 
     def problem(
         self,
@@ -57,7 +63,7 @@ class Source:
         field: str | None = None,
     ) -> Problem:
         """A problem that stands at `path` of this text."""
-        line, column = self.locate(path, at_key) or (None, None)
+        line, column = self.locate(path, at_key=at_key) or (None, None)
         return Problem(
             code=code,
             severity=severity,
@@ -76,7 +82,7 @@ class Source:
 def find(node: Any, path: Path, *, at_key: bool) -> Any:
     """The mark at `path` in a tree of marks, or that of the nearest thing around it.
 
-    A node is a mark, or `(mark, children)` where children are a list of nodes or a dict of name → (mark of the key, node).
+    A node is a mark or `(mark, children)`; children are a list of nodes or a dict of name → (mark of the key, node).
     """
     mark, children = node if type(node) is tuple else (node, None)
     for depth, step in enumerate(path):
@@ -105,8 +111,9 @@ def owner(data: Any, path: Path) -> str | None:
     return resource
 
 
-def nowhere(_path: Path, _at_key: bool) -> None:  # the shape of Source.locate
+def nowhere(path: Path, *, at_key: bool = False) -> None:
     """The position of things that were never text."""
+    del path, at_key
 
 
 def json_path(path: Sequence[str | int]) -> str:

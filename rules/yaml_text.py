@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, S
 from sentinel_core.rules.yaml_scalars import Refused, resolve
 
 try:
-    from ruamel.yaml.cyaml import CParser
+    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]  # it is passed on from the compiled module
 except ImportError:  # no compiled parser on this platform: ten times slower, the same events
     CParser = None
 
@@ -36,7 +36,8 @@ def next_event(text: str) -> Callable[[], Any]:
     if CParser is not None:
         get_event: Callable[[], Any] = CParser(text).get_event
         return get_event
-    return iter(YAML(typ="safe", pure=True).parse(text)).__next__
+    events: Iterator[Any] = YAML(typ="safe", pure=True).parse(text)
+    return events.__next__
 
 
 def read_yaml(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
@@ -51,7 +52,7 @@ def read_yaml(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     if builder.faults:
         raise RuleRejected(builder.problems(data))
 
-    def locate(path: Path, at_key: bool) -> Position:  # the shape of Source.locate
+    def locate(path: Path, *, at_key: bool = False) -> Position:
         return _position(find(root, path, at_key=at_key))
 
     return Source(name=name, data=data, dialect="yaml", locate=locate)
@@ -173,7 +174,7 @@ class _Builder:
         while type(key_event := following()) is not MappingEndEvent:
             key = self._key(key_event, path)
             event = following()
-            # The usual case, a plain scalar seen before, written out because ten thousand rules have a hundred thousand.
+            # The usual case, a plain scalar seen before, in line: ten thousand rules have a hundred thousand of them.
             if type(event) is ScalarEvent and not event.style and event.anchor is None and event.value in scalars:
                 value, node = scalars[event.value], event
                 if type(value) is Refused or event.tag is not None:

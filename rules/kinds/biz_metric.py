@@ -18,7 +18,7 @@ def _default_direction(values: dict[str, Any]) -> Literal["above", "below"]:
 
 
 class BizMetricRule(Rule):
-    """Opens when a metric passes `threshold` in `direction`, stays open for `stateWindowMs`, then lets some calls try."""
+    """Opens when a metric passes `threshold` in `direction`, stays so for `stateWindowMs`, then lets some calls try."""
 
     kind: ClassVar = "biz_metric"
     document_key: ClassVar = "bizMetricRules"

@@ -69,7 +69,8 @@ class DegradeRule(OriginRule):
             ERROR_RATIO: f"error ratio > {self.count:g}",
             ERROR_COUNT: f"errors > {self.count:g}",
         }[self.grade]
-        return f"{trip} within {self.stat_interval_ms} ms ({self.min_request_amount}+ calls) opens for {self.time_window} s"
+        window = f"within {self.stat_interval_ms} ms ({self.min_request_amount}+ calls)"
+        return f"{trip} {window} opens for {self.time_window} s"
 
 
 def percent(value: float) -> str:
