@@ -185,7 +185,7 @@ class _FileWalk:
             stem = names.get(key.removesuffix("File")) if key.endswith("File") else None
             part = _part_of(model, name) if name else None
             if name is None and stem is None:
-                text = f"{origin}: {dotted((*above, key))}: unknown setting{near(key, names)}"
+                text = f"{origin}: {'.'.join((*map(camel, above), key))}: unknown setting{near(key, names)}"
                 self.found.problems.append(text)
             elif stem is not None:
                 _take_from_file((*above, stem), self.base / str(value), origin, self.found)

@@ -1,0 +1,97 @@
+"""A clean environment, and two ways to run the program: in this process, and as the process that users start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sentinel_core.cli.main import run
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings of this machine, no terminal wishes, a home of its own, and a Git identity that is nobody's."""
+    for name in list(os.environ):
+        if name.startswith(("SENTINEL_", "GIT_")) or name in {"NO_COLOR", "FORCE_COLOR", "PAGER", "LC_ALL", "LANG"}:
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\nname = Ada Example\nemail = ada@example.org\n", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the test: empty, and not inside any repository."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def sentinelctl(capfd: pytest.CaptureFixture[str], here: Path) -> Iterator[Run]:
+    """Runs the program in this process, in `here`."""
+
+    def call(*arguments: str | Path) -> Ended:
+        capfd.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.err
+        return Ended(code, captured.out, captured.err)
+
+    return call  # type: ignore[return-value]  # a plain fixture
+
+
+@pytest.fixture
+def process(here: Path) -> Run:
+    """Runs the program as a process of its own, in `here`."""
+
+    def call(*arguments: str, env: Mapping[str, str] | None = None, stdin: str | None = None, shell: str = "") -> Ended:
+        """`shell` is a script in which `$SENTINELCTL` is the program."""
+        program = [sys.executable, "-c", "from sentinel_core.cli.main import main; main()"]
+        environment = {**os.environ, **(env or {}), "PYTHONWARNINGS": "error"}
+        if shell:
+            quoted = f'{sys.executable} -c "from sentinel_core.cli.main import main; main()"'
+            command = ["bash", "-c", shell.replace("$SENTINELCTL", quoted)]
+        else:
+            command = [*program, *arguments]
+        done = subprocess.run(
+            command,
+            input=(stdin or "").encode(),
+            capture_output=True,
+            env=environment,
+            cwd=here,
+            timeout=60,
+            check=False,
+        )
+        out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        assert "Traceback" not in err, err
+        return Ended(done.returncode, out, err)
+
+    return call
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Git in a test repository; stdout, stripped."""
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
