@@ -1,0 +1,52 @@
+"""Traffic rules for Python services: the engine that enforces them, and the control plane around it.
+
+from sentinel_core import Engine
+engine = Engine(app="order-service")
+engine.load_rules("flow", [{"resource": "order:create", "grade": 1, "count": 200}])
+with engine.entry("order:create"):
+    ...
+"""
+
+from sentinel_core.context import context
+from sentinel_core.default import aentry, default_engine, entry, gauge, guard, report, set_default_engine
+from sentinel_core.engine import Engine
+from sentinel_core.entry import Blocked, Entry, trace
+from sentinel_core.errors import (
+    AuthorityException,
+    BizMetricBlockException,
+    BlockException,
+    DegradeException,
+    EngineClosed,
+    FlowException,
+    KindTaken,
+    ParamFlowException,
+    SentinelError,
+    SystemBlockException,
+)
+from sentinel_core.options import Statistics
+
+__all__ = [
+    "AuthorityException",
+    "BizMetricBlockException",
+    "BlockException",
+    "Blocked",
+    "DegradeException",
+    "Engine",
+    "EngineClosed",
+    "Entry",
+    "FlowException",
+    "KindTaken",
+    "ParamFlowException",
+    "SentinelError",
+    "Statistics",
+    "SystemBlockException",
+    "aentry",
+    "context",
+    "default_engine",
+    "entry",
+    "gauge",
+    "guard",
+    "report",
+    "set_default_engine",
+    "trace",
+]

@@ -1,0 +1,187 @@
+"""One change of rules from bytes to running: parse, compare, build aside, make the evidence durable, swap.
+
+One lock serialises changes, whoever makes them. The swap is one assignment; the only other lock (`Engine.build_lock`)
+is held for the moment in which plans are carried over, never across I/O, so calls do not wait for a disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_rejected
+from sentinel_core.datasources import Outcome
+from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+
+if TYPE_CHECKING:
+    from sentinel_core.plan import Snapshot
+    from sentinel_core.snapshot import Compiler
+
+logger = logging.getLogger("sentinel_core")
+
+LATE_EVENTS = 10_000
+"""Events kept in memory while the outbox cannot be written; the oldest go first, counted."""
+REJECTIONS = 1_000
+"""Rejected contents that are remembered, so that each is told once."""
+
+
+class Activation:
+    """Applies revisions to an engine's snapshot. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        read: Callable[[], Snapshot],
+        swap: Callable[[Snapshot], None],
+        build_lock: threading.RLock,
+        *,
+        app: str,
+        environment: str,
+        instance: str,
+        sink: EventSink | None,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self.compiler = compiler
+        self.read = read
+        self.swap = swap
+        self.build_lock = build_lock
+        self.app = app
+        self.environment = environment
+        self.instance = instance
+        self.sink = sink
+        self.wall = wall
+        self.lock = threading.RLock()
+        self.late: deque[Event] = deque(maxlen=LATE_EVENTS)
+        self.lost_events = 0
+        self.unchanged = 0
+        self.activated = 0
+        self.rejected = 0
+        self.sink_error: str | None = None
+        self.last_activation_ms: float | None = None
+        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Outcome:
+        """What a subscription calls. Raises RuleRejected after telling the audit once per content."""
+        with self.lock:
+            try:
+                rulesets = parse_revision(revision, kinds)
+            except RuleRejected as rejection:
+                self._reject(kinds, revision, rejection)
+                raise
+            return self.activate(rulesets, revision, silent=restored)
+
+    def activate(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool = False) -> Outcome:
+        """Runs these rule sets from now on. `silent`: what was known before a restart is no event."""
+        began = time.perf_counter()
+        with self.lock:
+            old = self.read()
+            changed = {kind: new for kind, new in rulesets.items() if not self._same(old.rulesets.get(kind), new)}
+            self._drain()
+            if not changed:
+                self.unchanged += 1
+                return Outcome.UNCHANGED
+            new = self.compiler.next(old, changed)
+            self.compiler.carry(old, new, changed)
+            if not silent:
+                self._tell([self._changed(old.rulesets.get(kind), each, revision) for kind, each in changed.items()])
+            with self.build_lock:
+                self.compiler.carry(old, new, changed)
+                self.compiler.listen(new, changed)
+                self.swap(new)
+            self.compiler.forget_windows(new)
+            self.activated += 1
+            self.last_activation_ms = (time.perf_counter() - began) * 1000
+            return Outcome.ACTIVATED
+
+    def _same(self, old: RuleSet | None, new: RuleSet) -> bool:
+        if old is None or old.digest != new.digest:
+            return False
+        # The digest does not see the order of rules; Java does, and builds everything anew.
+        return not self.compiler.runtime.compat or old.rules == new.rules
+
+    def _changed(self, old: RuleSet | None, new: RuleSet, revision: Revision) -> Event:
+        return rule_changed(
+            environment=self.environment,
+            app=self.app,
+            old=old or RuleSet.empty(new.kind),
+            new=new,
+            revision=revision,
+            at=self.wall(),
+            instance=self.instance,
+        )
+
+    def _reject(self, kinds: Sequence[Kind], revision: Revision, rejection: RuleRejected) -> None:
+        key = (revision.source, revision.content_digest)
+        if key in self._told:
+            return
+        self._told[key] = None
+        if len(self._told) > REJECTIONS:
+            self._told.popitem(last=False)
+        self.rejected += 1
+        subject = kinds[0] if len(kinds) == 1 else "document"
+        event = rule_rejected(
+            environment=self.environment,
+            app=self.app,
+            kind_or_subject=subject,
+            revision=revision,
+            rejection=rejection,
+            at=self.wall(),
+            instance=self.instance,
+        )
+        logger.warning("rules from %s are refused, the active ones stay:\n%s", revision.source, rejection)
+        self._tell([event])
+
+    def _tell(self, events: list[Event]) -> None:
+        """Makes events durable; when that fails they wait in memory, in order, and the change goes on."""
+        if self.sink is None:
+            return
+        if self.late:
+            self._keep_late(events)
+            self._drain()
+            return
+        try:
+            self.sink.append(events)
+            self.sink_error = None
+        except Exception as error:  # noqa: BLE001 (protection first: whatever the sink raises, rules must go on)
+            self._failed(error)
+            self._keep_late(events)
+
+    def _keep_late(self, events: list[Event]) -> None:
+        for event in events:
+            if len(self.late) == LATE_EVENTS:
+                self.lost_events += 1
+            self.late.append(event.as_late())
+
+    def _drain(self) -> None:
+        if not self.late or self.sink is None:
+            return
+        try:
+            self.sink.append(list(self.late))
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._failed(error)
+            return
+        self.late.clear()
+        self.sink_error = None
+
+    def retry_late(self) -> int:
+        """Tries to make waiting events durable; returns how many still wait."""
+        with self.lock:
+            self._drain()
+            return len(self.late)
+
+    def _failed(self, error: Exception) -> None:
+        if self.sink_error is None:
+            logger.error("rule events cannot be made durable and wait in memory (disk full?): %s", error)
+        self.sink_error = f"{type(error).__name__}: {error}"
+
+
+def by_hand(app: str, ruleset: RuleSet, at: datetime) -> Revision:
+    """The revision of rules given through `Engine.load_rules`; the instant is all the version they have."""
+    text = SourceText(f"load_rules({ruleset.kind!r})", ruleset.canonical, "json")
+    version = str(int(at.timestamp() * 1000))
+    return Revision((text,), f"/api/{app}/{ruleset.kind}", version, Provenance(channel="api"), observed=True)

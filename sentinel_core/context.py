@@ -1,0 +1,67 @@
+"""Where a call came through: name, origin and tags, carried by `contextvars` through await and tasks.
+
+    with context("order-api", origin="web"):
+        engine.entry("order:create")          # chain rules and limitApp see it
+
+Threads start empty: hand work to an executor with `wrap(function)`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What calls inherit that do not say it themselves."""
+
+    name: str = ""
+    origin: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+_current: ContextVar[Context | None] = ContextVar("sentinel_context", default=None)
+
+
+def current() -> Context | None:
+    """The context this code runs in, None outside of any."""
+    return _current.get()
+
+
+class context:  # noqa: N801 (used as a verb: `with context("order-api"):`)
+    """Runs its block under a context. Inner ones replace outer ones; what they leave empty is inherited."""
+
+    __slots__ = ("_outer", "_value")
+
+    def __init__(self, name: str = "", *, origin: str = "", tags: Mapping[str, str] | None = None) -> None:
+        self._outer = _current.get()
+        outer = self._outer or Context()
+        self._value = Context(name or outer.name, origin or outer.origin, {**outer.tags, **(tags or {})})
+
+    def __enter__(self) -> Context:
+        _current.set(self._value)
+        return self._value
+
+    def __exit__(self, *_: object) -> None:
+        # Set, not reset by token: a generator closed by the collector ends in another context, where a token raises.
+        if _current.get() is self._value:
+            _current.set(self._outer)
+
+
+def wrap(function: Callable[P, R]) -> Callable[P, R]:
+    """The function bound to the caller's context, for executors and threads. May be called many times at once."""
+    captured = contextvars.copy_context()
+
+    @functools.wraps(function)
+    def bound(*args: P.args, **kwargs: P.kwargs) -> R:
+        return captured.copy().run(function, *args, **kwargs)
+
+    return bound

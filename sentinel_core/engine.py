@@ -1,0 +1,390 @@
+"""The engine: rules in, decisions out. The decisions' hot half is `Gate`; this is everything that may take its time."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sentinel_core.activation import Activation, by_hand
+from sentinel_core.audit.events import EventSink
+from sentinel_core.clock import MS, SECOND, Clock
+from sentinel_core.collectors import Collectors
+from sentinel_core.collectors.local import Metrics
+from sentinel_core.datasources import LastGood, Outcome, Readable, Subscription, SubscriptionOptions
+from sentinel_core.entry import Entry
+from sentinel_core.errors import EngineClosed, KindTaken
+from sentinel_core.gate import Gate
+from sentinel_core.guard import AsyncEntry
+from sentinel_core.node import ClusterNode, Node
+from sentinel_core.options import SENTINEL_1_8_9, Statistics
+from sentinel_core.plan import PLAIN, Args, Plan, Snapshot, Transition
+from sentinel_core.rules import KINDS, Kind, Problem, Revision, RuleSet, parse_rules
+from sentinel_core.slots import Slot, discover
+from sentinel_core.snapshot import Compiler
+from sentinel_core.stats import Stats, stats_of
+
+logger = logging.getLogger("sentinel_core")
+
+INBOUND = "__total_inbound_traffic__"
+MAX_RESOURCES = 6000
+BreakerListener = Callable[[Transition], None]
+"""Called after a breaker moved, on the thread of the call that moved it, outside all locks."""
+
+
+class Engine(Gate):
+    """One set of rules and its counters. Makes no thread and no I/O until something is subscribed.
+
+    app, environment, instance   who this is, in events
+    clock           the source of time; `sentinel_core.testing.FakeClock` in tests
+    audit           where rule events are made durable before a swap is acknowledged
+    last_good       where subscriptions keep their last good revision
+    compat          "sentinel-1.8.9": decide as Java Sentinel 1.8.9 does, faults included
+    slot_order      kinds in the order they are asked, e.g. ("system", "authority"); those left out follow as usual
+    statistics      how calls are counted
+    max_resources   unnamed resources that are counted; calls beyond pass uncounted, rules keep working
+    """
+
+    def __init__(
+        self,
+        app: str = "app",
+        *,
+        environment: str = "default",
+        instance: str | None = None,
+        clock: Clock | None = None,
+        audit: EventSink | None = None,
+        last_good: LastGood | None = None,
+        compat: str | None = None,
+        slot_order: Sequence[Kind] = (),
+        statistics: Statistics | None = None,
+        max_resources: int = MAX_RESOURCES,
+    ) -> None:
+        if compat not in (None, SENTINEL_1_8_9):
+            raise ValueError(f"compat is {compat!r}; write {SENTINEL_1_8_9!r} or leave it out")
+        clock = clock or Clock()
+        statistics = statistics or Statistics()
+        if compat:
+            statistics = replace(statistics, minutes=True)
+        length = statistics.interval_ms * MS // statistics.sample_count
+        super().__init__(clock, Node(length, statistics.sample_count, statistics.minutes), compat is not None)
+        self.app = app
+        self.environment = environment
+        self.instance = instance or socket.gethostname()
+        self.last_good = last_good
+        self.metrics = Metrics()
+        self.collectors = Collectors(self)
+        self._slots = ordered(discover(), slot_order)
+        self._compiler = Compiler(self.runtime, self.metrics, statistics, self._slots, max_resources)
+        self._build_lock = threading.RLock()
+        self._activation = Activation(
+            self._compiler,
+            lambda: self.snapshot,
+            self._swap,
+            self._build_lock,
+            app=app,
+            environment=environment,
+            instance=self.instance,
+            sink=audit,
+            wall=clock.wall,
+        )
+        empty = {kind: RuleSet.empty(kind) for kind in KINDS}
+        self.snapshot = Snapshot(0, empty, {kind: {} for kind in KINDS}, {})
+        self._overflow = self._compiler.new_overflow()
+        self._subscriptions: list[Subscription] = []
+        self._listeners: list[BreakerListener] = []
+        self._failures = 0
+        self._last_failure: str | None = None
+        self._failure_said = -(1 << 61)
+        self._overflow_said = False
+        self._closed = False
+
+    # Rules
+
+    def load_rules(self, kind: Kind, rules: Any, *, revision: Revision | None = None) -> RuleSet:
+        """Replaces the rules of a kind: a list of dicts, JSON text or bytes, or a RuleSet. Returns what is active.
+
+        Raises RuleRejected, and nothing has changed. Equal rules change nothing. The result's `warnings` tell of rules
+        that are loaded but not enforced as written.
+        """
+        self._check_open()
+        ruleset = rules if isinstance(rules, RuleSet) else parse_rules(kind, rules, name=f"load_rules({kind!r})")
+        revision = revision or by_hand(self.app, ruleset, self.clock.wall())
+        self._activation.activate({kind: self._annotated(ruleset.with_revision(revision))}, revision)
+        return self.rules(kind)
+
+    def rules(self, kind: Kind) -> RuleSet:
+        """The active rules of a kind. Raises UnknownKind."""
+        found = self.snapshot.rulesets.get(kind)
+        ruleset: RuleSet = found if found is not None else RuleSet.empty(kind)
+        return ruleset
+
+    def subscribe(
+        self, kinds: Kind | Iterable[Kind], source: Readable, options: SubscriptionOptions | None = None
+    ) -> Subscription:
+        """Keeps these kinds equal to what a source holds. Last good rules are active when this returns, newer ones as
+        soon as they are read (`wait_ready`). Raises KindTaken when another subscription feeds one of them."""
+        self._check_open()
+        wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        for held in self._subscriptions:
+            if taken := sorted(set(held.kinds) & set(wanted)):
+                raise KindTaken(
+                    f"{', '.join(taken)} rules come from {held.source.uri} already; "
+                    "close that subscription first, or subscribe the other kinds only"
+                )
+        subscription = Subscription(
+            source,
+            wanted,
+            lambda revision, restored: self._apply(wanted, revision, restored),
+            last_good=self.last_good,
+            options=options,
+            now=self.clock.wall,
+        )
+        self._subscriptions.append(subscription)
+        subscription.start()
+        return subscription
+
+    def _apply(self, kinds: Sequence[Kind], revision: Revision, restored: bool) -> Outcome:
+        self._check_open()
+        return self._activation.apply(kinds, revision, restored=restored)
+
+    def _swap(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    # Decisions (see Gate for entry and try_entry)
+
+    def aentry(
+        self,
+        resource: str,
+        *,
+        origin: str = "",
+        context: str = "",
+        args: Args = (),
+        count: int = 1,
+        priority: bool = False,
+        inbound: bool = False,
+    ) -> AsyncEntry:
+        """`async with engine.aentry(...)`: as `entry`, but a queueing call waits without holding the event loop."""
+        return AsyncEntry(self, (resource, origin, context, args, count, priority, inbound))
+
+    def report(
+        self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
+    ) -> None:
+        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all that use it."""
+        now = self.clock.monotonic_ns()
+        with self._guarded:
+            self.metrics.report(now, metric, ok, resource, dimension, count)
+
+    def gauge(self, metric: str, value: float, *, resource: str | None = None, dimension: str | None = None) -> None:
+        """Sets a business number. One that is not finite is counted as invalid and changes nothing."""
+        now = self.clock.monotonic_ns()
+        with self._guarded:
+            self.metrics.set_gauge(now, metric, float(value), resource, dimension)
+
+    def compile(self, resource: str) -> Plan:
+        with self._build_lock:
+            plan = self._compiler.find(self.snapshot, resource)
+        if plan is None:
+            if not self._overflow_said:
+                self._overflow_said = True
+                logger.warning(
+                    "%d resources are counted; calls to others pass uncounted unless a rule names them, the first is "
+                    "%r. Do resource names carry ids? Name the pattern instead",
+                    self._compiler.max_resources,
+                    resource,
+                )
+            return self._overflow
+        return plan
+
+    def unchecked(self, start: int, count: int) -> Entry:
+        self._overflow.admit(start, count, PLAIN, 0, 0)
+        return Entry(self.runtime, self._overflow, PLAIN, start, count)
+
+    # What can be seen
+
+    def stats(self, resource: str) -> Stats:
+        """The counts of a resource now; zeros for one that was never called."""
+        now = self.clock.monotonic_ns()
+        with self._guarded:
+            return stats_of(self._compiler.nodes.get(resource), now)
+
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that was called or that a compiled rule names."""
+        return tuple(self._compiler.nodes)
+
+    def slots(self) -> tuple[Kind, ...]:
+        """The kinds in the order they are asked."""
+        return tuple(self._slots)
+
+    def explain(self, resource: str) -> list[dict[str, Any]]:
+        """Per slot, in order: the rules that apply to a resource, in words and fields, with live values and states."""
+        plan = self.compile(resource)
+        now = self.clock.monotonic_ns()
+        with self._guarded:
+            live = {id(checker.rule): checker.live(now) for checker in plan.checkers}
+        return [
+            {
+                "slot": kind,
+                "rules": [
+                    {
+                        "path": rule.path,
+                        "says": rule.describe(),
+                        "rule": rule.to_json(),
+                        "live": live.get(id(rule), {}),
+                        "note": self._slots[kind].unenforced(rule),
+                    }
+                    for rule in plan.rules.get(kind, ())
+                ],
+            }
+            for kind in self._slots
+        ]
+
+    def breakers(self, resource: str) -> tuple[dict[str, Any], ...]:
+        """State and values of every breaker of a resource, in the order they are asked."""
+        plan = self.compile(resource)
+        now = self.clock.monotonic_ns()
+        with self._guarded:
+            found = [(checker, checker.live(now)) for checker in plan.checkers]
+        return tuple(
+            {"kind": checker.kind, "rule": checker.rule.path, **live} for checker, live in found if "state" in live
+        )
+
+    def on_breaker(self, listener: BreakerListener) -> Callable[[], None]:
+        """Adds a listener for the moves of breakers; returns what removes it again."""
+        self._listeners = [*self._listeners, listener]
+
+        def remove() -> None:
+            self._listeners = [each for each in self._listeners if each is not listener]
+
+        return remove
+
+    def status(self) -> dict[str, Any]:
+        """What an operator asks first; plain JSON values."""
+        activation = self._activation
+        snapshot = self.snapshot
+        return {
+            "app": self.app,
+            "environment": self.environment,
+            "instance": self.instance,
+            "snapshot": snapshot.number,
+            "kinds": {kind: kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
+            "subscriptions": [
+                {"source": each.source.uri, "kinds": list(each.kinds), "state": each.state.value}
+                for each in self._subscriptions
+            ],
+            "activations": {
+                "activated": activation.activated,
+                "unchanged": activation.unchanged,
+                "rejected": activation.rejected,
+                "lastMs": activation.last_activation_ms,
+            },
+            "audit": {
+                "lateEvents": len(activation.late),
+                "lostEvents": activation.lost_events,
+                "error": activation.sink_error,
+            },
+            "resources": len(self._compiler.nodes),
+            "uncountedPasses": self._overflow.node.pass_sum(),
+            "internalErrors": {"count": self._failures, "last": self._last_failure},
+            "metrics": {"invalid": self.metrics.invalid, "refused": self.metrics.refused},
+        }
+
+    def close(self, timeout_s: float = 5) -> None:
+        """Ends subscriptions and collectors and tells the waiting events once more. Entries go on working."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.close(timeout_s)
+        self._subscriptions.clear()
+        self.collectors.close()
+        if waiting := self._activation.retry_late():
+            logger.error("%d rule events could not be made durable and are lost with this process", waiting)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Inside
+
+    @property
+    def _guarded(self) -> Any:
+        """The engine's lock, for code outside the hot path: compiled calls cannot run inside a Python statement, but
+        several statements need more than that."""
+        return self.runtime.lock or _NOTHING
+
+    def _annotated(self, ruleset: RuleSet) -> RuleSet:
+        """The rule set with a warning for each rule that does not act as it is written."""
+        slot = self._slots.get(ruleset.kind)
+        if slot is None:
+            notes = [(index, rule, "no slot enforces this kind") for index, rule in enumerate(ruleset.rules)]
+        else:
+            notes = [(index, rule, note) for index, rule in enumerate(ruleset.rules) if (note := slot.unenforced(rule))]
+        problems = tuple(unenforced(ruleset.kind, index, rule, note) for index, rule, note in notes)
+        return replace(ruleset, warnings=ruleset.warnings + problems) if problems else ruleset
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosed(f"engine {self.app!r} is closed; make a new one")
+
+    def failed(self, error: BaseException) -> None:
+        self._failures += 1
+        self._last_failure = f"{type(error).__name__}: {error}"
+        now = self.clock.monotonic_ns()
+        if now - self._failure_said >= SECOND:
+            self._failure_said = now
+            logger.error("internal error; the call passes unchecked", exc_info=error)
+
+    def transitions_ready(self) -> None:
+        transitions, self.runtime.transitions = self.runtime.transitions, []
+        for transition in transitions:
+            for listener in self._listeners:
+                try:
+                    listener(transition)
+                except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
+                    self.failed(error)
+
+
+class _Nothing:
+    """No lock where none is needed."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+def ordered(slots: Mapping[Kind, Slot], first: Sequence[Kind]) -> dict[Kind, Slot]:
+    """The slots in the wished order. Raises ValueError for a kind that has none."""
+    if unknown := [kind for kind in first if kind not in slots]:
+        raise ValueError(f"slot_order names {', '.join(unknown)}; the slots are {', '.join(slots)}")
+    return {kind: slots[kind] for kind in (*first, *(kind for kind in slots if kind not in first))}
+
+
+def unenforced(kind: Kind, index: int, rule: Any, note: str) -> Problem:
+    return Problem(
+        "SR299", "warning", f"loaded, but {note}", path=f"$[{index}]", kind=kind, index=index, resource=rule.resource
+    )
+
+
+def kind_status(ruleset: RuleSet) -> dict[str, Any]:
+    revision = ruleset.revision
+    return {
+        "rules": len(ruleset.rules),
+        "digest": ruleset.digest,
+        "commit": revision.provenance.commit_hash if revision else None,
+        "version": revision.version if revision else None,
+        "source": revision.source if revision else None,
+        "warnings": [str(problem) for problem in ruleset.warnings],
+    }
+
+
+def cluster_node(engine: Engine, resource: str) -> ClusterNode | None:
+    """The counters of a resource, for tests and exporters."""
+    return engine._compiler.nodes.get(resource)  # noqa: SLF001 (same module)

@@ -1,0 +1,164 @@
+"""What a call gets for asking: an Entry to leave by, a Blocked that is falsy, or a wait."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any
+
+from sentinel_core.errors import BlockException, exception_class
+from sentinel_core.plan import Call, Checker, Pass, Plan, Runtime, Snapshot
+
+
+class Entry(Pass):
+    """A call that passed. Carries all that its exit needs, so it may end on another thread, task or context.
+
+    Use it as a context manager (an exception of the block is recorded), or call `exit()` yourself, once.
+    """
+
+    __slots__ = ("cancelled", "done", "failed", "outer", "plan", "runtime")
+
+    def __init__(self, runtime: Runtime, plan: Plan, call: Call, start: int, count: int) -> None:
+        super().__init__(plan.node, call, start, count, plan.node.era)
+        self.runtime = runtime
+        self.plan = plan
+        self.failed = False
+        self.cancelled = False
+        self.done = False
+        self.outer: Entry | None = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def resource(self) -> str:
+        return self.node.resource
+
+    def trace(self, error: BaseException) -> None:
+        """Records that the call failed. A block is no failure; neither is a cancellation or the end of a process."""
+        if isinstance(error, BlockException):
+            return
+        if isinstance(error, Exception):
+            self.failed = True
+        else:
+            self.cancelled = True
+
+    def exit(self, count: int | None = None) -> None:
+        """Ends the call; `count` where it differs from the entry's. A second exit does nothing."""
+        runtime = self.runtime
+        now = runtime.monotonic_ns()
+        lock = runtime.lock
+        try:
+            if lock is None:
+                self.leave(now, self.count if count is None else count)
+            else:
+                with lock:
+                    self.leave(now, self.count if count is None else count)
+        except Exception as error:  # noqa: BLE001 (an internal error must not break the caller's call)
+            runtime.failed(error)
+        if runtime.transitions:
+            runtime.transitions_ready()
+
+    def leave(self, now: int, count: int) -> None:
+        if self.done:
+            return
+        self.done = True
+        self.plan.complete(self, now, count, self.failed, self.cancelled)
+
+    def __enter__(self) -> Entry:
+        self.outer = _current.get()
+        _current.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.trace(error)
+        if _current.get() is self:
+            _current.set(self.outer)
+        self.exit()
+
+
+_current: ContextVar[Entry | None] = ContextVar("sentinel_entry", default=None)
+
+
+def trace(error: BaseException) -> None:
+    """Records an error that the code handles itself with the innermost `with entry(...)` around it."""
+    entry = _current.get()
+    if entry is not None:
+        entry.trace(error)
+
+
+class Blocked:
+    """A refusal as a value: falsy, and it names the rule. `exception()` makes what `entry` would have raised."""
+
+    __slots__ = ("call", "checker", "now", "resource", "snapshot")
+
+    def __init__(self, resource: str, checker: Checker, snapshot: Snapshot, now: int, call: Call) -> None:
+        self.resource = resource
+        self.checker = checker
+        self.snapshot = snapshot
+        self.now = now
+        self.call = call
+
+    def __bool__(self) -> bool:
+        return False
+
+    @property
+    def kind(self) -> str:
+        return self.checker.kind
+
+    @property
+    def rule(self) -> Any:
+        """The rule that decided; None for limits that come from several rules together (system)."""
+        return self.checker.rule
+
+    @property
+    def retry_after(self) -> int | None:
+        """Milliseconds after which a new try may pass, None where that cannot be said."""
+        return self.checker.retry_after(self.now)
+
+    @property
+    def revision(self) -> Any:
+        """The Revision of the rule set that decided, None for rules given by hand."""
+        ruleset = self.snapshot.rulesets.get(self.checker.kind)
+        return None if ruleset is None else ruleset.revision
+
+    def exception(self) -> BlockException:
+        """The BlockException of this refusal."""
+        checker = self.checker
+        ruleset = self.snapshot.rulesets.get(checker.kind)
+        revision = None if ruleset is None else ruleset.revision
+        return exception_class(checker.kind)(
+            self.resource,
+            kind=checker.kind,
+            rule=checker.rule,
+            digest=None if ruleset is None else ruleset.digest,
+            commit=None if revision is None else revision.provenance.commit_hash,
+            retry_after=checker.retry_after(self.now),
+            detail=checker.detail(self.call),
+            origin=self.call.origin,
+        )
+
+    def __repr__(self) -> str:
+        return f"Blocked({self.exception()})"
+
+
+class Waiting:
+    """A call that may go on after `wait` nanoseconds: hand it back to `Gate.resume`, or to `Gate.abandon`."""
+
+    __slots__ = ("begin", "call", "count", "era", "plan", "resource", "snapshot", "start", "wait")
+
+    def __init__(
+        self, resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, count: int, begin: int, wait: int
+    ) -> None:
+        self.resource = resource
+        self.plan = plan
+        self.snapshot = snapshot
+        self.call = call
+        self.start = start
+        self.count = count
+        self.begin = begin
+        self.wait = wait
+        self.era = plan.node.era

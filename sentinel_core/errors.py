@@ -1,0 +1,147 @@
+"""What the engine raises.
+
+    SentinelError
+    ├── BlockException                a call was refused; carries resource, rule, kind, revision, retry_after
+    │   ├── FlowException
+    │   ├── DegradeException
+    │   ├── BizMetricBlockException
+    │   ├── SystemBlockException
+    │   ├── AuthorityException
+    │   └── ParamFlowException
+    ├── EngineClosed                  the engine was closed before it was asked to subscribe or load
+    └── KindTaken                     a kind is fed by one subscription already
+
+`RuleRejected` (bad rules) lives in `sentinel_core.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class SentinelError(Exception):
+    """Root of what the engine raises."""
+
+
+class BlockException(SentinelError):  # noqa: N818 (Sentinel's name; it is not an error of the caller's code)
+    """A call was refused by a rule. Never counted as a failure by breakers. Pickles and copies whole."""
+
+    kind: str = ""
+    hint: ClassVar[str] = "see `sentinelctl rules explain {resource}`"
+
+    def __init__(
+        self,
+        resource: str,
+        *,
+        kind: str = "",
+        rule: Any = None,
+        digest: str | None = None,
+        commit: str | None = None,
+        retry_after: int | None = None,
+        detail: str = "",
+        origin: str = "",
+    ) -> None:
+        self.resource = resource
+        self.kind = kind or type(self).kind
+        self.rule = rule
+        """The rule that decided; None for limits that come from several rules together (system)."""
+        self.digest = digest
+        """Digest of the rule set that decided (hex)."""
+        self.commit = commit
+        """Git commit of that rule set, None where unknown."""
+        self.retry_after = retry_after
+        """Milliseconds after which a new try may pass, None where that cannot be said."""
+        self.detail = detail
+        self.origin = origin
+        super().__init__(resource)
+
+    @property
+    def revision(self) -> str:
+        """What leads from an incident to a change: `commit digest`, as much of it as is known."""
+        return " ".join(part[:12] for part in (self.commit, self.digest) if part)
+
+    @property
+    def limit_app(self) -> str:
+        """What Sentinel calls limitApp of a block: the rule's, or what exactly was hit."""
+        return self.detail or str(getattr(self.rule, "limit_app", "") or "")
+
+    def __str__(self) -> str:
+        parts = [f"{self.resource} blocked by {self.kind}"]
+        if self.rule is not None:
+            parts.append(f"rule {getattr(self.rule, 'path', self.rule)}")
+        if self.detail:
+            parts.append(self.detail)
+        if self.retry_after is not None:
+            parts.append(f"retry after {self.retry_after} ms")
+        if self.revision:
+            parts.append(f"revision {self.revision}")
+        return ", ".join(parts) + "; " + self.hint.format(resource=self.resource)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.resource, self.__dict__.copy())
+
+
+def _rebuild(cls: type[BlockException], resource: str, state: dict[str, Any]) -> BlockException:
+    exception = cls(resource)
+    exception.__dict__.update(state)
+    return exception
+
+
+class FlowException(BlockException):
+    """Too many requests or too many at once."""
+
+    kind = "flow"
+
+
+class DegradeException(BlockException):
+    """A breaker is open: calls were slow or failed."""
+
+    kind = "degrade"
+    hint = "look at errors and response times of {resource}; see `sentinelctl rules explain {resource}`"
+
+
+class BizMetricBlockException(BlockException):
+    """A business metric is out of bounds."""
+
+    kind = "biz_metric"
+    hint = "look at the business metric before the service; see `sentinelctl rules explain {resource}`"
+
+
+class SystemBlockException(BlockException):
+    """The whole process is overloaded."""
+
+    kind = "system"
+    hint = "look at load, CPU and the inbound total of this process"
+
+
+class AuthorityException(BlockException):
+    """This caller may not call."""
+
+    kind = "authority"
+    hint = "check which origin the caller sends; see `sentinelctl rules explain {resource}`"
+
+
+class ParamFlowException(BlockException):
+    """Too many requests with this argument."""
+
+    kind = "param_flow"
+
+
+class EngineClosed(SentinelError):  # noqa: N818 (says what happened)
+    """The engine was closed."""
+
+
+class KindTaken(SentinelError):  # noqa: N818 (says what happened)
+    """A kind may be fed by one subscription only."""
+
+
+def exception_class(kind: str) -> type[BlockException]:
+    """The exception of a kind: the subclass that carries it, of this package or of a slot's own."""
+    found = _CLASSES.get(kind)
+    if found is None:
+        found = next((cls for cls in BlockException.__subclasses__() if cls.kind == kind), BlockException)
+        _CLASSES[kind] = found
+    return found
+
+
+_CLASSES: dict[str, type[BlockException]] = {}

@@ -1,0 +1,68 @@
+"""Who is counted: a resource as a whole, and the same resource by origin or by context."""
+
+from __future__ import annotations
+
+from sentinel_core.window import Window
+
+
+class Node(Window):
+    """A window and the number of calls that are inside now."""
+
+    __slots__ = ("threads",)
+
+    def __init__(self, length: int, size: int, minute: bool) -> None:
+        super().__init__(length, size, minute)
+        self.threads = 0
+
+    def enter(self, now: int, count: int) -> None:
+        """Counts a call that passed: `count` requests, one thread."""
+        if now >= self.end:
+            self.roll(now)
+        self.passed += count
+        self.threads += 1
+
+    def block(self, now: int, count: int) -> None:
+        """Counts a call that was blocked."""
+        if now >= self.end:
+            self.roll(now)
+        self.blocked += count
+
+    def leave(self, now: int, count: int, rt: int, failed: bool) -> None:
+        """Counts the end of a call that had passed; `rt` in ns, once whatever the count."""
+        if now >= self.end:
+            self.roll(now)
+        self.success += count
+        self.rt += rt
+        if rt < self.min_rt:
+            self.min_rt = rt
+        self.threads -= 1
+        if failed:
+            self.errors += count
+
+
+class ClusterNode(Node):
+    """A resource: the counts of all its calls. Lives as long as the engine, across every change of rules."""
+
+    __slots__ = ("contexts", "era", "origins", "resource")
+
+    def __init__(self, resource: str, length: int, size: int, minute: bool) -> None:
+        super().__init__(length, size, minute)
+        self.resource = resource
+        self.era = 0
+        """Goes up with every transition of a breaker of this resource; an entry remembers the one it began in."""
+        self.origins: dict[str, Node] = {}
+        self.contexts: dict[str, Node] = {}
+
+    def by_origin(self, origin: str, limit: int) -> Node | None:
+        """The node of one caller, made when first asked for; None beyond `limit` callers."""
+        return self.part(self.origins, origin, limit)
+
+    def by_context(self, context: str, limit: int) -> Node | None:
+        """The node of one context, made when first asked for; None beyond `limit` contexts."""
+        return self.part(self.contexts, context, limit)
+
+    def part(self, parts: dict[str, Node], name: str, limit: int) -> Node | None:
+        node = parts.get(name)
+        if node is None and len(parts) < limit:
+            node = parts.setdefault(name, Node(self.length, self.size, self.minute is not None))
+        return node

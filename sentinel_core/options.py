@@ -1,0 +1,31 @@
+"""How an engine counts and in which order it asks; everything has a default that suits a service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SENTINEL_1_8_9 = "sentinel-1.8.9"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """How calls are counted.
+
+    interval_ms, sample_count   the sliding window: this long, in this many buckets
+    cold_factor                 a warm-up rule starts at count / cold_factor
+    occupy_timeout_ms           how long a priority call may wait for the next window
+    minutes                     keep the last 60 seconds of every resource (2.9 KB each), for metric logs
+    """
+
+    interval_ms: int = 1000
+    sample_count: int = 2
+    cold_factor: int = 3
+    occupy_timeout_ms: int = 500
+    minutes: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sample_count < 1 or self.interval_ms < 1 or self.interval_ms % self.sample_count:
+            raise ValueError(
+                f"interval_ms {self.interval_ms} cannot be cut into {self.sample_count} equal buckets; "
+                "write a sample_count that divides it"
+            )

@@ -1,0 +1,310 @@
+"""What a resource's calls run through: the checkers of every rule that applies, compiled once per change of rules.
+
+The vocabulary of a decision is an int, so that passing and blocking build nothing:
+
+    PASS      goes on
+    BLOCK     stops here
+    PROBE     goes on, and holds a permit of this checker (a half-open breaker) that must come back
+    WAIT      goes on after `checker.wait` nanoseconds, read before anything else runs
+    BORROWED  passes after `checker.wait` nanoseconds and skips everything behind (a priority call ahead of its time)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from mypy_extensions import mypyc_attr
+
+from sentinel_core.node import ClusterNode, Node
+
+PASS: Final = 0
+BLOCK: Final = 1
+PROBE: Final = 2
+WAIT: Final = 3
+BORROWED: Final = 4
+
+Args = tuple[Any, ...]
+
+
+class Call:
+    """What a call says of itself beyond its resource. Made only where a plan asks; otherwise PLAIN stands for it."""
+
+    __slots__ = ("args", "context", "inbound", "nodes", "origin", "priority")
+
+    def __init__(self, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> None:
+        self.origin = origin
+        """Who calls; "" where unknown."""
+        self.context = context
+        """Name of the entrance the call came through."""
+        self.args = args
+        self.priority = priority
+        self.inbound = inbound
+        self.nodes: list[Node] = []
+        """What is counted besides the resource: the origin's, the context's, the inbound total."""
+
+
+PLAIN: Final = Call("", "", (), False, False)  # noqa: FBT003 (two flags of five fields, made here and in the gate only)
+
+
+class Pass:
+    """A call on its way through a plan, from its first check to its exit. Checkers see it at the end only."""
+
+    __slots__ = ("call", "count", "era", "node", "start")
+
+    def __init__(self, node: ClusterNode, call: Call, start: int, count: int, era: int) -> None:
+        self.node = node
+        self.call = call
+        self.start = start
+        """Monotonic ns of the call's beginning, before its first check."""
+        self.count = count
+        self.era = era
+        """`ClusterNode.era` when it passed: a breaker that has moved since ignores its result."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Checker:
+    """One rule at work for one resource. Runs inside the engine's critical section: no I/O, no user code, no waiting.
+
+    A slot outside this package subclasses it as well; whatever it raises lets the call pass and is counted.
+    """
+
+    __slots__ = ("again", "by_context", "by_origin", "completes", "demands_call", "enters", "kind", "rule", "wait")
+
+    kind: str
+    rule: Any
+    wait: int
+    """Set by `check` when it answers WAIT or BORROWED; ns."""
+    again: bool
+    """Asked a second time after a wait, because what it counts may have changed (concurrency)."""
+    demands_call: bool
+    """Looks at the Call: origin, context, args, priority. Otherwise it may be handed PLAIN."""
+    by_origin: bool
+    """Needs the resource counted by caller."""
+    by_context: bool
+    """Needs the resource counted by context."""
+    enters: bool
+    """Wants `enter`."""
+    completes: bool
+    """Wants `complete`."""
+
+    def __init__(self, kind: str, rule: Any) -> None:
+        self.kind = kind
+        self.rule = rule
+        self.wait = 0
+        self.again = False
+        self.demands_call = True
+        self.by_origin = False
+        self.by_context = False
+        self.enters = False
+        self.completes = False
+
+    def check(self, now: int, count: int, call: Call) -> int:
+        """Decides for `count` requests at monotonic ns `now`. PASS, BLOCK, PROBE, WAIT or BORROWED."""
+        raise NotImplementedError
+
+    def enter(self, call: Call) -> None:
+        """The call passed every checker (asked only where `enters`)."""
+
+    def complete(self, passed: Pass, now: int, rt: int, failed: bool, cancelled: bool) -> None:
+        """The call ended (asked only where `completes`): `rt` in ns; `cancelled` says nothing about health."""
+
+    def release(self, now: int, era: int) -> None:
+        """A call that this checker let pass in `era` did not run after all: a PROBE's permit comes back."""
+
+    def retry_after(self, now: int) -> int | None:
+        """Milliseconds until a blocked caller may hope, None where that cannot be said."""
+        return None
+
+    def detail(self, call: Call) -> str:
+        """What exactly was hit: the caller, the limit, the parameter's value. Shown in messages."""
+        return ""
+
+    def live(self, now: int) -> dict[str, Any]:
+        """Current values and states for people; plain JSON values."""
+        return {}
+
+
+class Plan:
+    """Every checker of one resource in slot order, and where its calls are counted."""
+
+    __slots__ = (
+        "by_context",
+        "by_origin",
+        "checkers",
+        "completers",
+        "demands_call",
+        "enterers",
+        "node",
+        "rules",
+        "states",
+    )
+
+    def __init__(
+        self,
+        node: ClusterNode,
+        checkers: Sequence[Checker],
+        rules: dict[str, tuple[Any, ...]],
+        states: dict[Any, Any],
+        everything: bool,
+    ) -> None:
+        self.node = node
+        self.checkers = list(checkers)
+        self.enterers = [checker for checker in checkers if checker.enters]
+        self.completers = [checker for checker in checkers if checker.completes]
+        self.rules = rules
+        """The rules of this resource by kind: what decides whether the plan outlives a change."""
+        self.states = states
+        """Checkers and other parts that carry state, by what they were made from: what a successor takes over."""
+        self.by_origin = everything or any([checker.by_origin for checker in checkers])
+        self.by_context = everything or any([checker.by_context for checker in checkers])
+        self.demands_call = everything or any([checker.demands_call for checker in checkers])
+
+    def admit(self, now: int, count: int, call: Call, begin: int, era: int) -> int:
+        """Asks the checkers from index `begin` on and counts the outcome, all in one critical section.
+
+        0: passed and counted. -(i + 1): blocked by checker i, counted. i + 1: checker i wants its `wait` first;
+        call again with `begin` = i + 1 afterwards and the `era` of that moment. Beyond len(checkers) the call passes
+        after the wait whatever stands behind: it has been counted ahead of its time.
+        """
+        checkers = self.checkers
+        probe = False
+        index = begin
+        size = len(checkers)
+        if begin > size:
+            self.node.threads += 1
+            for other in call.nodes:
+                other.threads += 1
+            return 0
+        if begin:
+            failing = self.ask_again(now, count, call, begin)
+            if failing:
+                self.release(now, begin, era)
+                return self.blocked(now, count, call, failing - 1)
+        while index < size:
+            checker = checkers[index]
+            index += 1
+            verdict = checker.check(now, count, call)
+            if verdict == PASS:
+                continue
+            if verdict == BLOCK:
+                if probe:
+                    self.release(now, index - 1, self.node.era)
+                elif begin:
+                    self.release(now, begin, era)
+                return self.blocked(now, count, call, index - 1)
+            if verdict == PROBE:
+                probe = True
+            elif verdict == WAIT:
+                return index
+            else:
+                return size + index
+        node = self.node
+        node.enter(now, count)
+        for other in call.nodes:
+            other.enter(now, count)
+        for checker in self.enterers:
+            checker.enter(call)
+        return 0
+
+    def ask_again(self, now: int, count: int, call: Call, begin: int) -> int:
+        """After a wait: the first of the earlier checkers that does not hold any more, as index + 1; 0 if all do."""
+        for index in range(min(begin, len(self.checkers))):
+            checker = self.checkers[index]
+            if checker.again and checker.check(now, count, call) == BLOCK:
+                return index + 1
+        return 0
+
+    def blocked(self, now: int, count: int, call: Call, index: int) -> int:
+        self.node.block(now, count)
+        for other in call.nodes:
+            other.block(now, count)
+        return -(index + 1)
+
+    def release(self, now: int, before: int, era: int) -> None:
+        """Gives the permits of the checkers in front of `before` back: their probe did not run."""
+        for index in range(min(before, len(self.checkers))):
+            self.checkers[index].release(now, era)
+
+    def complete(self, passed: Pass, now: int, count: int, failed: bool, cancelled: bool) -> None:
+        """Counts the end of a call that passed: statistics first, then the breakers."""
+        rt = now - passed.start
+        if rt < 0:
+            rt = 0
+        passed.node.leave(now, count, rt, failed)
+        for other in passed.call.nodes:
+            other.leave(now, count, rt, failed)
+        for checker in self.completers:
+            checker.complete(passed, now, rt, failed, cancelled)
+
+
+class Snapshot:
+    """The rules an engine runs, all kinds together: immutable but for the plans that calls compile as they come.
+
+    Readers take it by one reference; it is replaced by one assignment and never edited.
+    """
+
+    __slots__ = ("by_resource", "number", "patterns", "plans", "rulesets")
+
+    def __init__(
+        self,
+        number: int,
+        rulesets: dict[str, Any],
+        by_resource: dict[str, dict[str, list[Any]]],
+        patterns: dict[str, list[Any]],
+    ) -> None:
+        self.number = number
+        """0 for an engine without rules, one more with every activation."""
+        self.rulesets = rulesets
+        """kind → RuleSet, every kind."""
+        self.by_resource = by_resource
+        """kind → resource → its rules."""
+        self.patterns = patterns
+        """kind → (compiled pattern, rule) of the rules that name their resources by a regular expression."""
+        self.plans: dict[str, Plan] = {}
+
+
+class Transition:
+    """A breaker moved: `before` and `after` are CLOSED, OPEN or HALF_OPEN; `value` is the ratio, count or metric."""
+
+    __slots__ = ("after", "at", "before", "kind", "resource", "rule", "value")
+
+    def __init__(
+        self, kind: str, resource: str, rule: Any, before: str, after: str, value: float | None, at: int
+    ) -> None:
+        self.kind = kind
+        self.resource = resource
+        self.rule = rule
+        self.before = before
+        self.after = after
+        self.value = value
+        self.at = at
+        """Monotonic ns."""
+
+
+class Runtime:
+    """What every part of the hot path shares."""
+
+    __slots__ = ("compat", "failed", "inbound", "lock", "monotonic_ns", "transitions", "transitions_ready")
+
+    def __init__(
+        self,
+        monotonic_ns: Callable[[], int],
+        lock: Any,
+        inbound: Node,
+        compat: bool,
+        failed: Callable[[BaseException], None],
+        transitions_ready: Callable[[], None],
+    ) -> None:
+        self.monotonic_ns = monotonic_ns
+        self.lock = lock
+        """Guards counters and states in interpreted code; None where compiled code under the GIL needs none."""
+        self.inbound = inbound
+        """All inbound calls of the process (`__total_inbound_traffic__`)."""
+        self.compat = compat
+        """Decide as Java Sentinel 1.8.9 does, faults included."""
+        self.failed = failed
+        """Takes an internal error; never raises."""
+        self.transitions: list[Transition] = []
+        """What breakers did inside the critical section; handed out after it."""
+        self.transitions_ready = transitions_ready

@@ -1,0 +1,94 @@
+"""The slots: one file a rule kind, each with a `SLOT`. A new kind is a new file here; nothing else is edited.
+
+Slots of other packages come through the entry-point group `sentinel.slots` (an object like `SLOT`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from sentinel_core.collectors.local import Metrics
+from sentinel_core.node import ClusterNode
+from sentinel_core.options import Statistics
+from sentinel_core.plan import Checker, Runtime
+
+ENTRY_POINTS = "sentinel.slots"
+T = TypeVar("T")
+
+
+class Build:
+    """What a slot compiles a resource with. Lives for one compilation, under the engine's activation lock."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        nodes: dict[str, ClusterNode],
+        metrics: Metrics,
+        settings: Statistics,
+        kept: dict[Any, Any],
+        changed: Sequence[str] = (),
+    ) -> None:
+        self.runtime = runtime
+        self.nodes = nodes
+        """Every resource that was entered, by name; read at check time by rules that look at another resource."""
+        self.metrics = metrics
+        self.settings = settings
+        self.states: dict[Any, Any] = {}
+        self.changed = changed
+        """The kinds that were replaced by the change this compilation is for."""
+        self._kept = kept
+        self._seen: dict[Any, int] = {}
+
+    @property
+    def compat(self) -> bool:
+        return self.runtime.compat
+
+    def keep(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """The object that an equal `key` made for this resource before, with all it has counted; else a new one.
+
+        Put the whole rule into the key: its equality covers every field. The second equal key of a resource is
+        another object.
+        """
+        place = self._seen.get(key, 0)
+        self._seen[key] = place + 1
+        state: T | None = self._kept.get((*key, place))
+        if state is None:
+            state = make()
+        self.states[(*key, place)] = state
+        return state
+
+    def forget(self, key: tuple[Any, ...]) -> None:
+        """Has the next `keep` of this key make a new object."""
+        self._kept = {kept: state for kept, state in self._kept.items() if kept[:-1] != key}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What one rule kind does.
+
+    kind        the kind of rules it enforces
+    rank        place in the chain, smaller first
+    compile     (build, node, rules) → checkers, in the order they are asked; rules are those of this resource
+    unenforced  (rule) → how a loaded rule acts that is not enforced as written, None where it is enforced
+    universal   its rules apply to every resource (system)
+    eager       its resources are compiled when rules are loaded and not at their first call
+    """
+
+    kind: str
+    rank: int
+    compile: Callable[[Build, ClusterNode, Sequence[Any]], list[Checker]]
+    unenforced: Callable[[Any], str | None] = lambda _rule: None
+    universal: bool = False
+    eager: bool = False
+
+
+def discover() -> dict[str, Slot]:
+    """Every slot by kind, in chain order."""
+    slots = [importlib.import_module(f"{__name__}.{module.name}").SLOT for module in pkgutil.iter_modules(__path__)]
+    slots += [point.load() for point in entry_points(group=ENTRY_POINTS)]
+    return {slot.kind: slot for slot in sorted(slots, key=lambda slot: (slot.rank, slot.kind))}

@@ -1,0 +1,140 @@
+"""Builds snapshots: rules indexed by resource at once, plans when a resource is first called.
+
+A plan lives on, counters and breakers included, as long as the rules of its resource stay equal. Where they differ, the
+parts of every rule that stayed are taken over (`Build.keep`). Equality is the rule model's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sentinel_core.clock import MS
+from sentinel_core.collectors.local import Metrics, RateWindow
+from sentinel_core.node import ClusterNode
+from sentinel_core.options import Statistics
+from sentinel_core.plan import Plan, Runtime, Snapshot
+from sentinel_core.rules import Kind, RuleSet
+from sentinel_core.slots import Build, Slot
+
+
+class Compiler:
+    """Turns rule sets into snapshots and resources into plans. The caller serialises all methods but `find`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        metrics: Metrics,
+        statistics: Statistics,
+        slots: Mapping[Kind, Slot],
+        max_resources: int,
+    ) -> None:
+        self.runtime = runtime
+        self.metrics = metrics
+        self.statistics = statistics
+        self.slots = slots
+        self.max_resources = max_resources
+        self.nodes: dict[str, ClusterNode] = {}
+        """Every resource that was called or compiled, for the life of the engine."""
+
+    def next(self, old: Snapshot, changed: Mapping[Kind, RuleSet]) -> Snapshot:
+        """The snapshot after `old` with the kinds in `changed` replaced, without its plans (see `carry`)."""
+        by_resource = dict(old.by_resource)
+        patterns = dict(old.patterns)
+        for kind, ruleset in changed.items():
+            by_resource[kind], patterns[kind] = _index(ruleset.rules)
+        return Snapshot(old.number + 1, {**old.rulesets, **changed}, by_resource, patterns)
+
+    def carry(self, old: Snapshot, new: Snapshot, changed: Iterable[Kind]) -> None:
+        """Gives `new` the plans of `old` that it lacks: as they are where no rule changed, else compiled anew."""
+        kinds = tuple(changed)
+        for resource, plan in list(old.plans.items()):
+            if resource in new.plans:
+                continue
+            # Java rebuilds the controllers of every flow rule when one changes; so compat keeps no plan whole.
+            kept = not self.runtime.compat and all(
+                plan.rules.get(kind, ()) == self.rules_of(new, kind, resource) for kind in kinds
+            )
+            new.plans[resource] = plan if kept else self.compile(new, plan.node, plan, kinds)
+
+    def listen(self, new: Snapshot, changed: Iterable[Kind]) -> None:
+        """Compiles at once what must hear of things before its first call (business metrics)."""
+        for kind in changed:
+            if self.slots[kind].eager:
+                for resource in new.by_resource[kind]:
+                    self.find(new, resource)
+
+    def find(self, snapshot: Snapshot, resource: str) -> Plan | None:
+        """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit."""
+        plan = snapshot.plans.get(resource)
+        if plan is None:
+            node = self.nodes.get(resource)
+            if node is None:
+                if len(self.nodes) >= self.max_resources and not self.is_named(snapshot, resource):
+                    return None
+                node = self.nodes[resource] = self.new_node(resource)
+            plan = snapshot.plans[resource] = self.compile(snapshot, node, None, ())
+        return plan
+
+    def new_node(self, resource: str) -> ClusterNode:
+        statistics = self.statistics
+        length = statistics.interval_ms * MS // statistics.sample_count
+        return ClusterNode(resource, length, statistics.sample_count, statistics.minutes)
+
+    def new_overflow(self) -> Plan:
+        """The plan of calls that no resource counts."""
+        return Plan(self.new_node(""), (), {}, {}, False)  # noqa: FBT003
+
+    def compile(self, snapshot: Snapshot, node: ClusterNode, before: Plan | None, changed: tuple[Kind, ...]) -> Plan:
+        """The plan of a resource with the state that `before` leaves to it."""
+        kept = before.states if before is not None else {}
+        build = Build(self.runtime, self.nodes, self.metrics, self.statistics, kept, changed)
+        rules: dict[Kind, tuple[Any, ...]] = {}
+        checkers = []
+        for kind, slot in self.slots.items():
+            of_kind = self.rules_of(snapshot, kind, node.resource)
+            if of_kind:
+                rules[kind] = of_kind
+                checkers += slot.compile(build, node, of_kind)
+        return Plan(node, checkers, rules, build.states, self.runtime.compat)
+
+    def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> tuple[Any, ...]:
+        """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it."""
+        if self.slots[kind].universal:
+            return tuple(snapshot.rulesets[kind].rules) if kind in snapshot.rulesets else ()
+        named: list[Any] = snapshot.by_resource.get(kind, {}).get(resource, [])
+        patterns = snapshot.patterns.get(kind)
+        if not patterns:
+            return tuple(named)
+        return (*named, *(rule for pattern, rule in patterns if pattern.fullmatch(resource)))
+
+    def is_named(self, snapshot: Snapshot, resource: str) -> bool:
+        """Whether any rule is about this resource."""
+        return any(not slot.universal and self.rules_of(snapshot, kind, resource) for kind, slot in self.slots.items())
+
+    def forget_windows(self, snapshot: Snapshot) -> None:
+        """Stops feeding the sample windows of rules that are gone."""
+        held = {
+            id(state)
+            for plan in list(snapshot.plans.values())
+            for state in plan.states.values()
+            if isinstance(state, RateWindow)
+        }
+        self.metrics.retain(held)
+
+
+def _index(rules: Iterable[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
+    """resource → rules, and (pattern, rule) of the rules that name resources by a regular expression."""
+    by_resource: dict[str, list[Any]] = {}
+    patterns: list[Any] = []
+    for rule in rules:
+        if getattr(rule, "regex", False):
+            patterns.append((re.compile(rule.resource), rule))
+            continue
+        found = by_resource.get(rule.resource)
+        if found is None:
+            by_resource[rule.resource] = [rule]
+        else:
+            found.append(rule)
+    return by_resource, patterns

@@ -1,0 +1,222 @@
+"""Counting over the last second, exact and cheap to write.
+
+A window of `size` buckets keeps the newest bucket in its own slots and the sum of the older ones beside it, so that a
+call adds to one place and a check adds two numbers. Older buckets exist as objects only until they leave.
+
+Buckets are aligned to multiples of their length on the injected monotonic clock. A bucket's counts come back at once
+when it leaves, so with two buckets of 500 ms up to twice the limit can pass within 1000 ms around a border (and
+never more): the bound of Sentinel, which `tests/engine/test_window.py` asserts.
+
+Nothing here calls into Python code, and no method is safe without the engine's lock where there is one
+(see `sentinel_core.gate`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sentinel_core.clock import MS, SECOND
+
+NO_RT: Final = 1 << 62
+MAX_RT: Final = 5000 * MS
+"""What `min_rt` says of a window without completions, as in Sentinel (`statistic.max.rt`)."""
+MINUTE: Final = 60
+
+
+class Bucket:
+    """The counts of one span of time: `start` in ns, the rest in requests, `rt` in ns."""
+
+    __slots__ = ("blocked", "errors", "min_rt", "passed", "rt", "start", "success")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.passed = 0
+        self.blocked = 0
+        self.success = 0
+        self.errors = 0
+        self.rt = 0
+        self.min_rt = NO_RT
+
+    def add(self, other: Bucket) -> None:
+        """Takes over the counts of another span."""
+        self.passed += other.passed
+        self.blocked += other.blocked
+        self.success += other.success
+        self.errors += other.errors
+        self.rt += other.rt
+        self.min_rt = min(self.min_rt, other.min_rt)
+
+
+class Window:
+    """A sliding window. `end` is the first instant (ns) that the newest bucket does not hold any more:
+    whoever reads or writes calls `roll(now)` first when `now >= end`."""
+
+    __slots__ = (
+        "base_blocked", "base_errors", "base_passed", "base_rt", "base_success", "blocked", "borrowed", "carried", "end", "errors", "history",
+        "length", "min_rt", "minute", "passed", "previous", "rt", "second", "size", "success",
+    )  # fmt: skip
+
+    def __init__(self, length: int = 500 * MS, size: int = 2, minute: bool = False) -> None:
+        """`length` in ns; `minute` keeps the last 60 seconds as well (2.9 KB: only for those who read them)."""
+        self.length = length
+        self.size = size
+        self.end = 0
+        self.passed = 0
+        self.blocked = 0
+        self.success = 0
+        self.errors = 0
+        self.rt = 0
+        self.min_rt = NO_RT
+        self.base_passed = 0
+        self.base_blocked = 0
+        self.base_success = 0
+        self.base_errors = 0
+        self.base_rt = 0
+        self.carried = 0
+        """What was passed into the newest bucket ahead of its time; its second has counted it already."""
+        self.borrowed: dict[int, int] | None = None
+        """Requests passed ahead of their time, by the start of the bucket that will pay for them."""
+        self.history: list[Bucket] = []
+        self.second: Bucket | None = None
+        """The second that is being folded; complete once the newest bucket belongs to a later one."""
+        self.previous: Bucket | None = None
+        self.minute: list[Bucket] | None = [] if minute else None
+
+    def roll(self, now: int) -> None:
+        """Starts the bucket that holds `now` and forgets those that left. A `now` before `end` changes nothing."""
+        if now < self.end:
+            return
+        start = now - now % self.length
+        if self.end:
+            self.keep()
+        first = start - (self.size - 1) * self.length
+        history = self.history
+        while history and history[0].start < first:
+            del history[0]
+        self.end = start + self.length
+        self.passed = self.blocked = self.success = self.errors = self.rt = 0
+        self.min_rt = NO_RT
+        self.base_passed = self.base_blocked = self.base_success = self.base_errors = self.base_rt = 0
+        if self.carried or self.borrowed is not None:
+            self.carried = self.passed = self.take_borrowed(start)
+        for bucket in history:
+            self.base_passed += bucket.passed
+            self.base_blocked += bucket.blocked
+            self.base_success += bucket.success
+            self.base_errors += bucket.errors
+            self.base_rt += bucket.rt
+
+    def newest(self) -> Bucket:
+        """A copy of the bucket that is being written."""
+        bucket = Bucket(self.end - self.length)
+        bucket.passed = self.passed
+        bucket.blocked = self.blocked
+        bucket.success = self.success
+        bucket.errors = self.errors
+        bucket.rt = self.rt
+        bucket.min_rt = self.min_rt
+        return bucket
+
+    def keep(self) -> None:
+        """Closes the newest bucket: into the history, and folded into its second."""
+        if not (self.passed or self.blocked or self.success or self.errors):
+            return
+        bucket = self.newest()
+        if self.size > 1:
+            self.history.append(bucket)
+        second = self.second_of(bucket.start)
+        second.add(bucket)
+        second.passed -= self.carried
+
+    def second_of(self, instant: int) -> Bucket:
+        """The bucket of the whole second that holds an instant, the newest there is."""
+        start = instant - instant % SECOND
+        second = self.second
+        if second is None or second.start != start:
+            self.previous = second
+            second = Bucket(start)
+            self.second = second
+            minute = self.minute
+            if minute is not None:
+                minute.append(second)
+                if len(minute) > MINUTE:
+                    del minute[0]
+        return second
+
+    def borrow(self, now: int, wait: int, count: int) -> None:
+        """Passes `count` requests now that the bucket `wait` ns ahead will pay for."""
+        instant = now + wait
+        start = instant - instant % self.length
+        if self.borrowed is None:
+            self.borrowed = {}
+        self.borrowed[start] = self.borrowed.get(start, 0) + count
+        self.second_of(now).passed += count
+
+    def take_borrowed(self, start: int) -> int:
+        """What the bucket that begins at `start` owes; debts of buckets that were skipped are forgiven."""
+        borrowed = self.borrowed
+        if borrowed is None:
+            return 0
+        owed = borrowed.get(start, 0)
+        for due in [due for due in borrowed if due <= start]:
+            del borrowed[due]
+        if not borrowed:
+            self.borrowed = None
+        return owed
+
+    def borrowed_ahead(self, now: int) -> int:
+        """Requests that buckets after `now` owe."""
+        if self.borrowed is None:
+            return 0
+        return sum([count for start, count in self.borrowed.items() if start > now])
+
+    def passed_at(self, start: int) -> int:
+        """Requests passed in the bucket that begins at `start`, 0 where there is none."""
+        if start == self.end - self.length:
+            return self.passed
+        for bucket in self.history:
+            if bucket.start == start:
+                return bucket.passed
+        return 0
+
+    def pass_sum(self) -> int:
+        """Requests passed in the window; the caller has rolled it."""
+        return self.base_passed + self.passed
+
+    def average_rt(self) -> int:
+        """Mean response time in ns over the window, 0 without completions; the caller has rolled it."""
+        success = self.base_success + self.success
+        return (self.base_rt + self.rt) // success if success else 0
+
+    def shortest_rt(self) -> int:
+        """The shortest response time in the window in ns, at least 1 ms, MAX_RT without completions."""
+        shortest = min(self.min_rt, MAX_RT)
+        for bucket in self.history:
+            shortest = min(shortest, bucket.min_rt)
+        return max(shortest, MS)
+
+    def busiest_success(self) -> int:
+        """Completions of the busiest bucket, at least 1."""
+        busiest = max(self.success, 1)
+        for bucket in self.history:
+            busiest = max(busiest, bucket.success)
+        return busiest
+
+    def previous_second(self, now: int) -> Bucket | None:
+        """The counts of the full second before the one of `now`, None when there were none."""
+        wanted = now - now % SECOND - SECOND
+        if self.second is not None and self.second.start == wanted:
+            return self.second
+        if self.previous is not None and self.previous.start == wanted:
+            return self.previous
+        return None
+
+    def last_minute(self, now: int) -> Bucket:
+        """The sum of the last 60 seconds with the current one, for windows that keep them."""
+        total = Bucket(now - now % SECOND - (MINUTE - 1) * SECOND)
+        for second in self.minute or ():
+            if second.start >= total.start:
+                total.add(second)
+        total.add(self.newest())
+        total.passed -= self.carried
+        return total
