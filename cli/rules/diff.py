@@ -16,7 +16,8 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.options import kind_option
 from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.text import Span, Styled, display_width, pad, visible
-from sentinel_core.rules import KINDS, Kind, RuleSet, diff_rules
+from sentinel_core.rules import KINDS, Kind, RuleSet, describe_rule, diff_rules
+from sentinel_core.rules.registry import model_of
 
 SIGNS = {"add": Styled("+", "green"), "remove": Styled("-", "red"), "change": Styled("~", "yellow")}
 
@@ -50,7 +51,8 @@ def diff(app: App, old: str | None, new: str | None, kind: Kind | None) -> int:
 
     Exit code 0 and no output: no difference; 1: differences.
     """
-    before, after = resolve(app, old or "git:HEAD", kind), resolve(app, new or "live", kind)
+    before = resolve(app, "git:HEAD" if old is None else old, kind)
+    after = resolve(app, "live" if new is None else new, kind)
     difference = compare(before.sets, after.sets)
     _say_unmanaged(app, difference, before, after)
     app.out.show(_view(difference, before, after))
@@ -112,15 +114,24 @@ def change_lines(difference: Difference) -> Iterator[Sequence[Span]]:
             yield (Styled("  (no differences)", "dim"),)
         width = max((display_width(visible(_resource(change))) for change in changes), default=0)
         for change in changes:
-            yield _line(change, width)
+            yield (
+                "  ",
+                SIGNS[change["action"]],
+                " ",
+                pad(visible(_resource(change)), width),
+                "  ",
+                _what(kind, change),
+            )
 
 
-def _line(change: Mapping[str, Any], width: int) -> Sequence[Span]:
-    head: list[Span] = ["  ", SIGNS[change["action"]], " ", pad(visible(_resource(change)), width)]
+def _what(kind: Kind, change: Mapping[str, Any]) -> str:
     if change["action"] == "change":
-        return [*head, f"  {change['field']}  {_value(change['old'])} → {_value(change['new'])}"]
-    value = change["new"] if change["action"] == "add" else change["old"]
-    return [*head, f"  {_brief(value)}"]
+        return f"{change['field']}  {_value(change['old'])} → {_value(change['new'])}"
+    rule = change["new"] if change["action"] == "add" else change["old"]
+    try:
+        return describe_rule(model_of(kind).model_validate(rule))
+    except ValueError:  # a masked value does not fit its field
+        return " ".join(f"{name}={_value(value)}" for name, value in rule.items() if name != "resource")
 
 
 def _resource(change: Mapping[str, Any]) -> str:
@@ -131,12 +142,6 @@ def _resource(change: Mapping[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     return "–" if value is None else value if isinstance(value, str) else to_json(value, ascii_only=False)
-
-
-def _brief(rule: Any) -> str:
-    if not isinstance(rule, Mapping):
-        return _value(rule)
-    return " ".join(f"{name}={_value(value)}" for name, value in rule.items() if name != "resource")
 
 
 def summary(difference: Difference, *, now: str = "in A", then: str = "in B") -> str:

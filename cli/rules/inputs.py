@@ -63,6 +63,8 @@ def read_texts(path: str) -> tuple[SourceText, ...]:
     if path == STDIN:
         content = _stdin()
         return (SourceText(STDIN_NAME, content, "json" if content.lstrip()[:1] == b"[" else "yaml"),)
+    if not path:
+        raise UsageProblem("an empty path is given", next_step="name a file or folder, or - for stdin")
     try:
         if Path(path).is_dir():
             return _folder(Path(path))

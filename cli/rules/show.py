@@ -27,7 +27,7 @@ def show(app: App, side: str | None, kind: Kind | None, resource: str | None) ->
 
     WHAT: live (the stores of the settings; the default), git:REV, history:N, a store URI, a path, or - for stdin.
     """
-    app.out.show(_view(resolve(app, side or "live", kind), resource))
+    app.out.show(_view(resolve(app, "live" if side is None else side, kind), resource))
 
 
 def _view(side: Side, resource: str | None) -> View:
@@ -40,7 +40,7 @@ def _view(side: Side, resource: str | None) -> View:
     items = [{"kind": kind, "rule": rule.to_json()} for kind, rule in rules]
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
-        for revision in side.revisions:
+        for revision in filter(lambda each: each.version, side.revisions):
             yield (Styled(_origin(revision), "dim"),)
         headers = ["KIND", "RESOURCE", "RULE"] + (["ORIGIN", "PATH"] if wide else [])
         yield from table(
