@@ -1,3 +1,4 @@
+# ruff: noqa: N818  names say what happened, in the words of the other planes
 """What the evidence plane raises.
 
 AuditError

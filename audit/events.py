@@ -10,10 +10,11 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 from sentinel_core.audit.errors import EventInvalid, SinkUnavailable
+from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
 from sentinel_core.audit.redact import Masker, is_personal, mask_excerpt, mask_quoted, mask_text, needs_masking
 from sentinel_core.rules import Problem, Revision, RuleSet, diff_rules
 from sentinel_core.rules import RuleRejected as Rejection
@@ -144,7 +145,7 @@ def rule_changed(
         "rollbackOf": revision.provenance.rollback_of,
     }
     data = _splice(head, {"oldRules": old_text, "newRules": new_text, "changes": changes})
-    return RuleChanged(identity, event_from, RuleChanged.TYPE, kind, _whole_ms(at), data)
+    return RuleChanged(identity, event_from, RuleChanged.TYPE, kind, whole_ms(at), data)
 
 
 def rule_rejected(
@@ -176,7 +177,7 @@ def rule_rejected(
         "problems": problems,
     }
     subject = kind_or_subject
-    return RuleRejected(identity, revision.source, RuleRejected.TYPE, subject, _whole_ms(at), _dumps(head))
+    return RuleRejected(identity, revision.source, RuleRejected.TYPE, subject, whole_ms(at), _dumps(head))
 
 
 def rule_applied(
@@ -194,7 +195,7 @@ def rule_applied(
     identity = _identity(RuleApplied.TYPE, event_from, ruleset.kind, ruleset.digest, revision.version, instance)
     head = _head(environment, app, instance, revision, at, late=False)
     head |= {"kind": ruleset.kind, "digest": ruleset.digest, "activationMs": activation_ms}
-    return RuleApplied(identity, event_from, RuleApplied.TYPE, ruleset.kind, _whole_ms(at), _dumps(head))
+    return RuleApplied(identity, event_from, RuleApplied.TYPE, ruleset.kind, whole_ms(at), _dumps(head))
 
 
 def event_source(revision: Revision, kind: str, source: str | None = None) -> str:
@@ -226,12 +227,7 @@ def parse_event(content: bytes | str) -> Event:
 
 def restore_event(identity: str, source: str, kind_of_event: str, subject: str, at: datetime, data: bytes) -> Event:
     """An event from its parts, as the class of its type."""
-    return _CLASSES.get(kind_of_event, Event)(identity, source, kind_of_event, subject, _whole_ms(at), data)
-
-
-def rfc3339(at: datetime) -> str:
-    """`2026-11-25T06:30:00.123Z`."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _CLASSES.get(kind_of_event, Event)(identity, source, kind_of_event, subject, whole_ms(at), data)
 
 
 _CLASSES: dict[str, type[Event]] = {cls.TYPE: cls for cls in (RuleChanged, RuleRejected, RuleApplied)}
@@ -251,7 +247,7 @@ def _head(environment: str, app: str, instance: str, revision: Revision, at: dat
         "environment": environment,
         "app": app,
         "instance": instance,
-        "timestamp": int(_whole_ms(at).timestamp() * 1000),
+        "timestamp": milliseconds(at),
         "commitHash": made_by.commit_hash,
         "author": _masked(made_by.author),
         "committedAt": made_by.committed_at and rfc3339(made_by.committed_at),
@@ -311,11 +307,6 @@ def _excerpt(problem: Problem, revision: Revision) -> str | None:
 
 def _masked(text: str | None) -> str | None:
     return None if text is None else mask_text(text)
-
-
-def _whole_ms(at: datetime) -> datetime:
-    utc = at.astimezone(UTC)
-    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
 def _splice(head: dict[str, Any], members: dict[str, bytes]) -> bytes:

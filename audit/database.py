@@ -1,0 +1,207 @@
+"""One SQLite file, opened so that a commit that returned survives a power cut. Used by the outbox and the store.
+
+Rules kept here: WAL with `synchronous=FULL`; write transactions are IMMEDIATE, so that a deadlock between two writers
+is a wait; a connection never crosses a fork; nothing that looks damaged is deleted or repaired: it is evidence.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sentinel_core.audit.errors import AuditError
+
+BUSY_TIMEOUT_S = 5.0
+WAL_LIMIT_BYTES = 16 * 1024 * 1024
+
+_opened: weakref.WeakSet[Database] = weakref.WeakSet()
+_inherited: list[sqlite3.Connection] = []
+"""Connections of the parent process. Closing one in the child could check-point under the parent's feet."""
+
+
+class Database:
+    """A file with a schema. Opened at first use, again after a fork, and again when the file was replaced.
+
+    Safe for any number of threads (one connection behind a lock) and processes (SQLite's own locks).
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        migrations: Sequence[str],
+        application_id: int,
+        failure: type[AuditError],
+        read_only: bool = False,
+    ) -> None:
+        self.path = path
+        self._migrations = migrations
+        self._application_id = application_id
+        self._failure = failure
+        self._read_only = read_only
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        _opened.add(self)
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; durable when the block was left without an exception. Raises the failure class."""
+        with self._lock, self._told():
+            connection = self._current_locked()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # SQLite rolls back by itself when the disk is full.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view. Raises the failure class."""
+        with self._lock, self._told():
+            connection = self._current_locked()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Idempotent; the next use opens again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(f"{self.path}: {_explain(error)}") from error
+
+    def _current_locked(self) -> sqlite3.Connection:
+        if self._connection is not None and self._file != _identity(self.path):
+            # The file was moved or removed: what is written now must not go into an unlinked inode.
+            self._connection.close()
+            self._connection = None
+        if self._connection is None:
+            self._connection = self._open_locked()
+            self._file = _identity(self.path)
+        return self._connection
+
+    def _open_locked(self) -> sqlite3.Connection:
+        if not self._read_only:
+            _create(self.path)
+        mode = "ro" if self._read_only else "rw"
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}")
+            if not self._read_only:
+                connection.execute("PRAGMA journal_mode=WAL")
+            self._migrate_locked(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _migrate_locked(self, connection: sqlite3.Connection) -> None:
+        if self._version_locked(connection) == len(self._migrations):
+            return
+        if self._read_only:
+            raise self._failure(f"{self.path}: its layout is older than this program's; open it once for writing")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been first.
+            for number in range(self._version_locked(connection), len(self._migrations)):
+                for statement in self._migrations[number].split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={number + 1}")
+            connection.execute(f"PRAGMA application_id={self._application_id}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _version_locked(self, connection: sqlite3.Connection) -> int:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        if version and owner != self._application_id:
+            raise self._failure(f"{self.path}: this SQLite file holds something else; give another path")
+        if version > len(self._migrations):
+            raise self._failure(f"{self.path}: written by a newer version (layout {version}); upgrade this program")
+        return int(version)
+
+    def _after_fork_in_child(self) -> None:
+        if self._connection is not None:
+            _inherited.append(self._connection)
+            self._connection = None
+        # Another thread of the parent may have held it.
+        self._lock = threading.RLock()
+
+
+def _after_fork_in_child() -> None:
+    for database in list(_opened):
+        database._after_fork_in_child()  # noqa: SLF001  the class's own hook
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _create(path: Path) -> None:
+    """An empty file that only its owner reads (rules name customers), with its directory entry on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _explain(error: Exception) -> str:
+    """What happened to the file and what to do, in words."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}; give a path that this user may write"
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return _ADVICE.get(code, f"{error}")
+
+
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk is full; free some space, what waits is written then",
+    sqlite3.SQLITE_BUSY: f"locked by another process for more than {BUSY_TIMEOUT_S:g} s; end what holds it",
+    sqlite3.SQLITE_CORRUPT: "damaged; nothing was changed. Keep the file as evidence: move it aside, then start again",
+    sqlite3.SQLITE_NOTADB: "not a SQLite file, or damaged; nothing was changed. Move it aside, then start again",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists and that this user may read and write it",
+    sqlite3.SQLITE_READONLY: "read-only; give a path that this user may write",
+    sqlite3.SQLITE_IOERR: "the disk reports an error; check the disk and its free space",
+}

@@ -1,0 +1,92 @@
+"""What of an event can be asked for: the same rows in every store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sentinel_core.audit.errors import EventInvalid, EventRefused
+from sentinel_core.audit.events import Event, RuleRejected
+from sentinel_core.audit.store.contract import EventHead
+
+
+class Indexed(NamedTuple):
+    """One row about one rule or field; `old` and `new` are JSON values."""
+
+    action: str
+    kind: str | None
+    resource: str | None
+    rule: str | None
+    field: str | None
+    old: Any
+    new: Any
+
+
+def read_event(event: Event) -> tuple[EventHead, list[Indexed]]:
+    """Head and rows of an event. Raises EventRefused where its data is not what its type promises."""
+    try:
+        data = event.payload
+        return _head(event, data), list(_rows(event, data))
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, EventInvalid) as error:
+        raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _head(event: Event, data: dict[str, Any]) -> EventHead:
+    return EventHead(
+        id=event.id,
+        source=event.source,
+        type=event.type,
+        subject=event.subject,
+        time=event.time,
+        environment=_text(data.get("environment")),
+        app=_text(data.get("app")),
+        instance=_text(data.get("instance")),
+        channel=_text(data.get("channel")),
+        author=_text(data.get("author")),
+        commit=_text(data.get("commitHash")),
+        reason=_text(data.get("reason")),
+        message=_text(data.get("message")),
+        plan=_text(data.get("planId")),
+        document=_text(data.get("revisionSource")),
+        revision=_text(data.get("revision")),
+        old_digest=_text(data.get("oldDigest")),
+        new_digest=_text(data.get("newDigest") or data.get("contentDigest") or data.get("digest")),
+        rollback_of=_text(data.get("rollbackOf")),
+        initial=data.get("initial") is True,
+        late=data.get("late") is True,
+        observed=data.get("observed") is True,
+    )
+
+
+def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
+    kind = _text(data.get("kind"))
+    for change in data.get("changes") or ():
+        yield Indexed(
+            str(change["action"]),
+            _text(change.get("kind")) or kind,
+            _text(change.get("resource")),
+            _text(change.get("rule")),
+            _text(change.get("field")),
+            change.get("old"),
+            change.get("new"),
+        )
+    if data.get("initial") is True:
+        for rule in data.get("newRules") or ():
+            resource = _text(rule.get("resource"))
+            path = f"{kind}/{resource}/{rule.get('limitApp', 'default')}"
+            yield Indexed("seen", kind, resource, path, None, None, rule)
+    if event.type == RuleRejected.TYPE:
+        for problem in data.get("problems") or ():
+            if problem.get("severity") == "error":
+                told = {name: problem.get(name) for name in ("code", "message", "file", "line", "column")}
+                where = (_text(problem.get("kind")), _text(problem.get("resource")))
+                yield Indexed("rejected", *where, _text(problem.get("path")), _text(problem.get("field")), None, told)
+
+
+def _text(value: Any) -> str | None:
+    """A text that any store can hold: a lone surrogate becomes `?`, another type its JSON."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode("utf-8", errors="replace").decode()

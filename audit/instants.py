@@ -1,0 +1,26 @@
+"""Points in time as they are written: aware UTC, whole milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def whole_ms(at: datetime) -> datetime:
+    """UTC, anything finer than a millisecond cut off, so that writing and reading back gives the same value."""
+    utc = at.astimezone(UTC)
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def milliseconds(at: datetime) -> int:
+    """Milliseconds since the epoch, exactly (no float on the way)."""
+    return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000
+
+
+def from_milliseconds(value: int) -> datetime:
+    """The inverse of `milliseconds`."""
+    return datetime.fromtimestamp(value // 1000, UTC).replace(microsecond=value % 1000 * 1000)
+
+
+def rfc3339(at: datetime) -> str:
+    """`2026-11-25T06:30:00.123Z`."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

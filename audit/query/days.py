@@ -1,0 +1,90 @@
+"""Days: words, weekdays, dates. What can be read in two ways is refused with both ways written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+
+from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.query import phrases
+
+
+def calendar_date(make: Callable[[], date], text: str) -> date:
+    try:
+        return make()
+    except ValueError:
+        raise QueryInvalid(f"{text!r} names a day that no calendar has") from None
+
+
+_WEEKDAY = phrases.words(phrases.WEEKDAYS)
+_ZH_WEEKDAY = f"(?:周|星期|礼拜)({phrases.words(phrases.CHINESE_WEEKDAYS)})"
+_MONTH_NAME = f"({phrases.words(phrases.MONTHS)})"
+_ORDINAL = r"(\d{1,2})(?:st|nd|rd|th)?"
+_BEFORE_TODAY = re.compile(rf"(?:last|past|previous) ({_WEEKDAY})\b")
+_OF_WEEK = (
+    (re.compile(rf"(?:this ({_WEEKDAY})|({_WEEKDAY}) this week|this week ({_WEEKDAY}))\b"), 0),
+    (re.compile(rf"(?:({_WEEKDAY}) last week|last week ({_WEEKDAY}))\b"), -1),
+    (re.compile(rf"(?:本|这个?){_ZH_WEEKDAY}"), 0),
+    (re.compile(rf"上个?{_ZH_WEEKDAY}"), -1),
+    (re.compile(rf"上上个?{_ZH_WEEKDAY}"), -2),
+)
+_DAY_WORD = re.compile(phrases.words(phrases.DAY_WORDS))
+_SHORT_DAYS = re.compile(r"(昨|今)(?=[早晚])")
+_ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_ISO_WEEK_DATE = re.compile(r"(\d{4})-?w(\d{2})-?([1-7])(?!\d)")
+_CHINESE_DATE = re.compile(r"(?:(\d{4}) ?年 ?)?(\d{1,2}) ?月 ?(\d{1,2}) ?[日号]")
+_DAY_MONTH = re.compile(rf"{_ORDINAL} {_MONTH_NAME}\b,?(?: (\d{{4}})\b)?")
+_MONTH_DAY = re.compile(rf"{_MONTH_NAME} {_ORDINAL}\b,?(?: (\d{{4}})\b)?")
+_BARE_WEEKDAY = re.compile(rf"(?:({_WEEKDAY})\b|{_ZH_WEEKDAY})")
+_SLASHED = re.compile(r"\d{1,4}/\d{1,2}(?:/\d{1,4})?|\d{1,4}\.\d{1,2}\.\d{1,4}|\d{8}|\d{10,13}")
+
+
+def leading_day(text: str, today: date) -> tuple[date, str] | None:
+    """The day that a text begins with, and what follows it."""
+    if found := _DAY_WORD.match(text):
+        return today + timedelta(days=phrases.DAY_WORDS[found[0]]), text[found.end() :]
+    if found := _SHORT_DAYS.match(text):
+        return today - timedelta(days=int(found[0] == "昨")), text[1:]
+    if found := _BEFORE_TODAY.match(text):
+        back = (today.weekday() - phrases.WEEKDAYS[found[1]] - 1) % 7 + 1
+        return today - timedelta(days=back), text[found.end() :]
+    for pattern, weeks in _OF_WEEK:
+        if found := pattern.match(text):
+            name = next(group for group in found.groups() if group)
+            number = (phrases.WEEKDAYS | phrases.CHINESE_WEEKDAYS)[name]
+            monday = today - timedelta(days=today.weekday())
+            return monday + timedelta(days=7 * weeks + number), text[found.end() :]
+    return _leading_date(text, today)
+
+
+def _leading_date(text: str, today: date) -> tuple[date, str] | None:
+    if found := _ISO_DATE.match(text):
+        year, month, day = found.groups()
+    elif found := _ISO_WEEK_DATE.match(text):
+        iso = tuple(int(part) for part in found.groups())
+        return calendar_date(lambda: date.fromisocalendar(*iso), text), text[found.end() :]
+    elif found := _CHINESE_DATE.match(text):
+        year, month, day = found.groups()
+    elif found := _DAY_MONTH.match(text):
+        day, month, year = found[1], str(phrases.MONTHS[found[2]]), found[3]
+    elif found := _MONTH_DAY.match(text):
+        day, month, year = found[2], str(phrases.MONTHS[found[1]]), found[3]
+    else:
+        _refuse_ambiguous(text)
+        return None
+    named = calendar_date(lambda: date(int(year or today.year), int(month), int(day)), text)
+    if year is None and named > today:
+        # A day without a year is the latest one that has been.
+        named = calendar_date(lambda: date(today.year - 1, int(month), int(day)), text)
+    return named, text[found.end() :]
+
+
+def _refuse_ambiguous(text: str) -> None:
+    if found := _BARE_WEEKDAY.match(text):
+        rest = text[found.end() :]
+        name = found[1] or found[0]
+        near = (f"last {name}{rest}", f"this {name}{rest}") if found[1] else (f"上{name}{rest}", f"本{name}{rest}")
+        raise QueryInvalid(f"{text!r} does not say of which week", suggestions=near)
+    if _SLASHED.match(text):
+        raise QueryInvalid(f"{text!r} can be read in several ways", suggestions=("2026-11-25", "2026-11-25T14:00Z"))

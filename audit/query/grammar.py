@@ -1,0 +1,190 @@
+"""The words of `audit query`: `resource:order-* field:count author:chen -env:staging count>300 since:2h`.
+
+A term is `qualifier:value`, `field<number` (also `<= = >= >`) or a bare word, which is a resource. All terms must hold;
+`-` in front turns one round; commas are "or"; `*` stands for any text; quotes keep blanks and commas. `since:`,
+`until:` and `in:` take times (see `interval.py`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.query.interval import Interval, between, since, window
+from sentinel_core.audit.redact import mask_text
+from sentinel_core.audit.store.contract import Condition, Query, Test
+from sentinel_core.rules import KINDS
+
+MAX_LENGTH = 1000
+MAX_TERMS = 32
+MAX_VALUES = 32
+
+QUALIFIERS: dict[str, tuple[str, Test]] = {
+    "resource": ("resource", "is"),
+    "field": ("field", "is"),
+    "action": ("action", "is"),
+    "rule": ("rule", "is"),
+    "kind": ("kind", "is"),
+    "type": ("type", "is"),
+    "source": ("source", "is"),
+    "env": ("environment", "is"),
+    "environment": ("environment", "is"),
+    "app": ("app", "is"),
+    "instance": ("instance", "is"),
+    "channel": ("channel", "is"),
+    "author": ("author", "contains"),
+    "commit": ("commit", "starts"),
+    "revision": ("revision", "starts"),
+    "reason": ("reason", "contains"),
+    "message": ("message", "contains"),
+    "plan": ("plan", "is"),
+}
+"""Written name → what is compared, and how where the value holds no `*`."""
+TIMES = ("since", "until", "in")
+TYPES = {
+    "changed": "sentinel.rules.changed.v1",
+    "rejected": "sentinel.rules.rejected.v1",
+    "applied": "sentinel.rules.applied.v1",
+}
+ACTIONS = ("add", "remove", "change", "seen", "rejected")
+_CHOICES = {"kind": KINDS, "action": ACTIONS, "type": tuple(TYPES)}
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_VALUE = rf"(?:{_QUOTED}|[^\s\"])+"
+_TERM = re.compile(rf"(-?)(?:([A-Za-z][\w.]*)(:|<=|>=|<|>|=))?({_VALUE})(?:\s+|$)")
+_PIECE = re.compile(rf"{_QUOTED}|[^,\"]+|,")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text as understood."""
+
+    conditions: tuple[Condition, ...]
+    interval: Interval | None
+    """The window the text names; None where it names none."""
+
+    def query(self, *, limit: int = 50, after: str | None = None) -> Query:
+        """What a store is asked."""
+        start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
+        return Query(self.conditions, start, end, limit, after)
+
+
+def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:
+    """Raises QueryInvalid with the term and what to write instead."""
+    if len(text) > MAX_LENGTH:
+        raise QueryInvalid(f"a query of {len(text)} characters; at most {MAX_LENGTH} are read")
+    conditions: list[Condition] = []
+    times: dict[str, str] = {}
+    for sign, name, operator, value in _terms(text):
+        if operator == ":" and name in TIMES:
+            if sign or name in times:
+                raise QueryInvalid(f"{name}: stands once and without `-`")
+            times[name] = _unquote(value)
+        elif operator and operator != ":":
+            conditions.append(_comparison(name, operator, value, negated=bool(sign)))
+        else:
+            conditions.append(_text_condition(name or "resource", value, negated=bool(sign)))
+    return Question(tuple(conditions), _interval(times, now, zone))
+
+
+def resource_condition(value: str) -> Condition:
+    """A resource by name or pattern, in the spelling that events have it (credentials masked)."""
+    clean = mask_text(value)
+    return Condition("resource", "like" if "*" in clean else "is", (clean,))
+
+
+def _terms(text: str) -> list[tuple[str, str, str, str]]:
+    terms: list[tuple[str, str, str, str]] = []
+    clean = text.strip()
+    position = 0
+    while position < len(clean):
+        found = _TERM.match(clean, position)
+        if not found:
+            rest = clean[position : position + 40]
+            hint = "close the quotes" if '"' in rest else "write qualifier:value"
+            raise QueryInvalid(f"{rest!r} is not understood; {hint}")
+        terms.append((found[1], found[2] or "", found[3] or "", found[4]))
+        position = found.end()
+    if len(terms) > MAX_TERMS:
+        raise QueryInvalid(f"{len(terms)} terms; at most {MAX_TERMS} are read")
+    return terms
+
+
+def _text_condition(name: str, value: str, *, negated: bool) -> Condition:
+    if name not in QUALIFIERS:
+        raise _unknown(name, value)
+    column, test = QUALIFIERS[name]
+    values = [mask_text(part) for part in _split(value)]
+    if not values or not all(values):
+        raise QueryInvalid(f"{name}: has no value")
+    if len(values) > MAX_VALUES:
+        raise QueryInvalid(f"{name}: has {len(values)} values; at most {MAX_VALUES} are read")
+    if any("*" in part for part in values):
+        return Condition(column, "like", tuple(values), negated)
+    for part in values:
+        if column in _CHOICES and part not in _CHOICES[column] and part not in TYPES.values():
+            raise QueryInvalid(
+                f"{name}:{part} is none of {', '.join(_CHOICES[column])}",
+                suggestions=tuple(
+                    f"{name}:{near}" for near in difflib.get_close_matches(part, _CHOICES[column], 1, 0.4)
+                ),
+            )
+    return Condition(
+        column, test, tuple(TYPES.get(part, part) if column == "type" else part for part in values), negated
+    )
+
+
+def _comparison(name: str, operator: str, value: str, *, negated: bool) -> Condition:
+    if name in QUALIFIERS or name in TIMES:
+        raise QueryInvalid(f"{name} is compared with `:`", suggestions=(f"{name}:{value}",))
+    try:
+        number = float(_unquote(value))
+    except ValueError:
+        number = float("nan")
+    if number != number or number in (float("inf"), float("-inf")):
+        raise QueryInvalid(f"{name}{operator}{value}: a number is needed", suggestions=(f"{name}{operator}300",))
+    tests: dict[str, Test] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+    return Condition(name, tests[operator], (number,), negated)
+
+
+def _unknown(name: str, value: str) -> QueryInvalid:
+    if re.fullmatch(r"-?\d+(?:\.\d+)?", value):
+        return QueryInvalid(f"{name}: is no qualifier", suggestions=(f"{name}={value}", f"field:{name}"))
+    near = difflib.get_close_matches(name.lower(), [*QUALIFIERS, *TIMES], n=1, cutoff=0.5)
+    if near:
+        return QueryInvalid(f"{name}: is no qualifier", suggestions=(f"{near[0]}:{value}",))
+    return QueryInvalid(
+        f"{name}: is no qualifier (put the word in quotes to look for it); known: {', '.join(QUALIFIERS)}"
+    )
+
+
+def _split(value: str) -> list[str]:
+    """Values between commas that stand outside of quotes."""
+    parts = [""]
+    for piece in _PIECE.findall(value):
+        if piece == ",":
+            parts.append("")
+        else:
+            parts[-1] += _unquote(piece)
+    return parts
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def _interval(times: dict[str, str], now: datetime, zone: tzinfo) -> Interval | None:
+    if "in" in times:
+        if len(times) > 1:
+            raise QueryInvalid("in: is a whole window; leave since: and until: out")
+        return window(times["in"], now=now, zone=zone)
+    if "since" in times:
+        if "until" in times:
+            return between(times["since"], times["until"], now=now, zone=zone)
+        return since(times["since"], now=now, zone=zone)
+    if "until" in times:
+        return between("1970-01-01T00:00Z", times["until"], now=now, zone=zone)
+    return None

@@ -1,0 +1,121 @@
+"""Windows of time as people write them. Always half-open, always resolved against a given now and zone, always echoed.
+
+A window is one expression (`yesterday`, `last wednesday afternoon`, `最近3天`), or two with `to`, `..`, `~`, `到`, `至`
+or `/` between them; a side that names a span counts whole, so `2026-11-25/2026-11-27` ends when the 27th does. An
+instant alone is no window. `moments.py` lists the expressions, `zones.py` what happens when clocks are changed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.instants import rfc3339
+from sentinel_core.audit.query.clocks import EXAMPLES
+from sentinel_core.audit.query.moments import Duration, Frame, Span, duration, moment
+from sentinel_core.audit.query.phrases import MAX_LENGTH, normalise
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """`start <= t < end`, aware UTC."""
+
+    start: datetime
+    end: datetime
+    zone: tzinfo
+    """The zone it was written in, and is shown in."""
+
+    def describe(self) -> str:
+        """`2026-11-25 12:00 – 18:00 Asia/Shanghai`; what is echoed."""
+        start, end = (at.astimezone(self.zone) for at in (self.start, self.end))
+        until = _clock(end) if start.date() == end.date() else f"{end:%Y-%m-%d} {_clock(end)}"
+        return f"{start:%Y-%m-%d} {_clock(start)} – {until} {self.zone}"
+
+    def to_json(self) -> dict[str, str]:
+        """`start` and `end` as RFC 3339, and the name of the zone."""
+        return {"start": rfc3339(self.start), "end": rfc3339(self.end), "zone": str(self.zone)}
+
+
+def window(text: str, *, now: datetime, zone: tzinfo) -> Interval:
+    """One text that says a whole window. Raises QueryInvalid."""
+    clean, frame = _clean(text), Frame(now, zone)
+    sides = _sides(re.sub(r"^(?:from|between|从|自) ?", "", clean))
+    if sides:
+        return _between(*sides, frame)
+    if found := re.fullmatch(r"(?:since|from) (.+)|[自从]?(.+?)(?:以来|至今|到现在)", clean):
+        return _since(found[1] or found[2], frame)
+    span = moment(clean, frame)
+    if span.instant:
+        at = span.start.astimezone(zone).isoformat(timespec="minutes")
+        near = (f"since {clean}", f"{at}/PT1H")
+        raise QueryInvalid(f"{text!r} is a point in time, not a window", suggestions=near)
+    return _interval(span.start, span.end, frame)
+
+
+def between(start: str, end: str, *, now: datetime, zone: tzinfo) -> Interval:
+    """Two texts; the second may be a time of the first one's day, or a duration. Raises QueryInvalid."""
+    return _between(_clean(start), _clean(end), Frame(now, zone))
+
+
+def since(text: str, *, now: datetime, zone: tzinfo) -> Interval:
+    """From the beginning of what is named until now; `2h` is two hours ago. Raises QueryInvalid."""
+    return _since(_clean(text), Frame(now, zone))
+
+
+_SEPARATOR = re.compile(r" (?:to|until|till|and|-) |\.\.| ?[~–—] ?|到(?!现在$)|至(?!今$)")
+_TIMES = re.compile(r"(?<=\d:\d\d)-(?=\d{1,2}:\d\d)")
+
+
+def _sides(text: str) -> tuple[str, str] | None:
+    """Both ends of a range, None where there is one expression only."""
+    is_iso = re.match(r"\d{4}-|p\d|pt", text) is not None
+    if is_iso and "/" in text:
+        sides = text.split("/")
+    else:
+        sides = _SEPARATOR.split(text)
+        # After an ISO date, `14:00-08:00` is an offset from UTC.
+        if len(sides) == 1 and not is_iso:
+            sides = _TIMES.split(text)
+    if len(sides) > 2:
+        raise QueryInvalid(f"{text!r} has more than two ends", suggestions=EXAMPLES)
+    return (sides[0].strip(), sides[1].strip()) if len(sides) == 2 else None
+
+
+def _between(start: str, end: str, frame: Frame) -> Interval:
+    before, after = duration(start), duration(end)
+    if before is not None and start.startswith("p"):
+        last = moment(end, frame)
+        return _interval(before.shift(last.end, frame.zone, -1), last.end, frame)
+    first = moment(start, frame)
+    if after is not None and end.startswith("p"):
+        return _interval(first.start, after.shift(first.start, frame.zone, 1), frame)
+    last = moment(end, replace(frame, day=first.day, part=first.part))
+    return _interval(first.start, last.end, frame)
+
+
+def _since(text: str, frame: Frame) -> Interval:
+    span: Span = moment(text, frame)
+    return _interval(span.start, frame.now, frame)
+
+
+def _interval(start: datetime, end: datetime, frame: Frame) -> Interval:
+    utc_start, utc_end = (Duration().shift(at, frame.zone, 1) for at in (start, end))
+    if utc_end <= utc_start:
+        shown = " – ".join(f"{at.astimezone(frame.zone):%Y-%m-%d %H:%M:%S}" for at in (start, end))
+        raise QueryInvalid(f"the window is empty: {shown} {frame.zone}; it must begin before it ends")
+    return Interval(utc_start, utc_end, frame.zone)
+
+
+def _clean(text: str) -> str:
+    if len(text) > MAX_LENGTH:
+        raise QueryInvalid(f"a time of {len(text)} characters; at most {MAX_LENGTH} are read")
+    clean = normalise(text)
+    if not clean:
+        raise QueryInvalid("no time is given", suggestions=EXAMPLES)
+    return clean
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S}" if at.second or at.microsecond else f"{at:%H:%M}"

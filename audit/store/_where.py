@@ -1,0 +1,126 @@
+"""A `Query` as SQL for the layout of the SQLite store. Values are always bound, names come from the tables below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.instants import milliseconds
+from sentinel_core.audit.store.contract import Condition, Query
+
+MAX_LIMIT = 10_000
+
+_OF_CHANGE = {"resource": "c.resource", "field": "c.field", "action": "c.action", "rule": "c.rule"}
+_OF_EVENT = {
+    "type": "e.type",
+    "source": "e.source",
+    "environment": "e.environment",
+    "app": "e.app",
+    "instance": "e.instance",
+    "channel": "e.channel",
+    "author": "e.author",
+    "commit": 'e."commit"',
+    "revision": "e.revision",
+    "reason": "e.reason",
+    "message": "e.message",
+    "plan": "e.plan",
+}
+_MAYBE_ALONE = {*_OF_EVENT, "kind"}
+"""What an event without changes can meet too."""
+_KIND = "coalesce(c.kind, e.subject)"
+_NUMERIC = {"=", "<", "<=", ">", ">="}
+
+
+def select(query: Query, columns: str) -> tuple[str, list[Any]]:
+    """Statement and values; rows come newest first, one more than `limit`: the caller sees whether more follow."""
+    if not 1 <= query.limit <= MAX_LIMIT:
+        raise QueryInvalid(f"limit is {query.limit}; a number from 1 to {MAX_LIMIT} is needed")
+    tables, place = _tables(query.conditions)
+    clauses: list[str] = []
+    values: list[Any] = []
+    for condition in query.conditions:
+        clause, bound = _clause(condition)
+        clauses.append(clause)
+        values += bound
+    for bound_at, sign in ((query.start, ">="), (query.end, "<")):
+        if bound_at is not None:
+            clauses.append(f"{place[0]} {sign} ?")
+            values.append(milliseconds(bound_at))
+    if query.after is not None:
+        time, event, number = _cursor(query.after)
+        clauses += [f"{place[0]} <= ?", f"({', '.join(place)}) < (?, ?, ?)"]
+        values += [time, time, event, number]
+    where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
+    order = ", ".join(f"{column} DESC" for column in place)
+    statement = f"SELECT {columns}, {', '.join(place)} FROM {tables}{where} ORDER BY {order} LIMIT {query.limit + 1}"  # noqa: S608  names come from this module alone
+    return statement, values
+
+
+def _tables(conditions: Sequence[Condition]) -> tuple[str, tuple[str, str, str]]:
+    """Which table leads, and the columns of the order. The lead's index gives the order, so a page reads no more rows
+    than it must; CROSS JOIN is how SQLite is told to keep it so."""
+    of_change = [
+        condition for condition in conditions if not condition.negated and condition.column not in _MAYBE_ALONE
+    ]
+    if any(condition.column == "resource" and _is_narrow(condition) for condition in of_change):
+        return "changes c CROSS JOIN events e ON e.seq = c.event", ("c.time", "c.event", "c.place")
+    join = "CROSS" if of_change else "LEFT"
+    return f"events e {join} JOIN changes c ON c.event = e.seq", ("e.time", "e.seq", "coalesce(c.place, -1)")
+
+
+def _is_narrow(condition: Condition) -> bool:
+    return condition.test in {"is", "like"} and all(not str(value).startswith("*") for value in condition.values)
+
+
+def cursor(time: int, event: int, place: int) -> str:
+    """The position of a row, as `Page.next` carries it."""
+    return f"{time}.{event}.{place}"
+
+
+def _cursor(text: str) -> tuple[int, int, int]:
+    try:
+        time, event, place = (int(part) for part in text.split("."))
+    except ValueError:
+        raise QueryInvalid(f"{text[:40]!r} is not a place in a listing; use the one the page before gave") from None
+    return time, event, place
+
+
+def _clause(condition: Condition) -> tuple[str, list[Any]]:
+    """Any value passes, or with `negated` none does; an absent value passes no test."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for value in condition.values:
+        clause, bound = _one(condition, value)
+        parts.append(clause)
+        values += bound
+    joined = f"({' OR '.join(parts)})"
+    return (f"NOT coalesce({joined}, 0)" if condition.negated else joined), values
+
+
+def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
+    if condition.test in _NUMERIC:
+        return _number(condition.column, condition.test, float(value))
+    column = _KIND if condition.column == "kind" else (_OF_CHANGE | _OF_EVENT).get(condition.column)
+    if column is None:
+        raise QueryInvalid(f"{condition.column!r} cannot be compared with a text")
+    text = str(value)
+    match condition.test:
+        case "is":
+            return f"{column} = ?", [text]
+        case "starts":
+            return f"({column} >= ? AND {column} < ?)", [text, f"{text}\U0010ffff"]
+        case "contains":
+            return f"instr(lower({column}), ?) > 0", [text.lower()]
+        case _:
+            prefix = text.partition("*")[0]
+            glob = "".join(f"[{letter}]" if letter in "[?" else letter for letter in text)
+            return f"({column} >= ? AND {column} < ? AND {column} GLOB ?)", [prefix, f"{prefix}\U0010ffff", glob]
+
+
+def _number(field: str, test: str, value: float) -> tuple[str, list[Any]]:
+    """The field was set to such a number: by a change of it, or within a rule that was added or first seen."""
+    is_number = "json_type(c.new{0}) IN ('integer', 'real') AND json_extract(c.new{0}) " + test + " ?"
+    whole, inside = is_number.format(", '$'"), is_number.format(", '$.' || ?")
+    clause = f"((c.field = ? AND {whole}) OR (c.field IS NULL AND c.action IN ('add', 'seen') AND {inside}))"
+    return clause, [field, value, field, field, value]

@@ -1,0 +1,139 @@
+"""What an audit store must do. One contract, several back ends; all of them pass the same tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from sentinel_core.audit.events import Event
+from sentinel_core.audit.instants import rfc3339
+
+Test = Literal["is", "like", "contains", "starts", "=", "<", "<=", ">", ">="]
+"""`is`: equal; `like`: `*` stands for any text; `contains`: anywhere, letter case ignored; the rest compare numbers."""
+
+COLUMNS = (
+    "resource", "field", "action", "rule", "kind", "type", "source", "environment", "app", "instance", "channel",
+    "author", "commit", "revision", "reason", "message", "plan",
+)  # fmt: skip
+"""What can be asked for, besides the numeric value of a rule's field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that must hold: any of `values` passes `test`, or none does where `negated`."""
+
+    column: str
+    """One of COLUMNS, or the field of a rule for the numeric tests (`count > 300`: a change that set it so)."""
+    test: Test
+    values: tuple[str | float, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """All conditions hold, and `start <= time < end`. Newest first."""
+
+    conditions: tuple[Condition, ...] = ()
+    start: datetime | None = None
+    end: datetime | None = None
+    limit: int = 50
+    """1 to 10,000."""
+    after: str | None = None
+    """`Page.next` of the page before."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventHead:
+    """An event without its rules. Times are aware UTC."""
+
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime
+    environment: str | None
+    app: str | None
+    instance: str | None
+    channel: str | None
+    author: str | None
+    commit: str | None
+    reason: str | None
+    message: str | None
+    plan: str | None
+    document: str | None
+    """The source without a kind: what a revision is counted in."""
+    revision: str | None
+    old_digest: str | None
+    new_digest: str | None
+    rollback_of: str | None
+    initial: bool
+    late: bool
+    observed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, times as RFC 3339."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"time": rfc3339(self.time)}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One change of one field of one rule, or one refused rule, within its event."""
+
+    event: EventHead
+    action: str
+    """`add`, `remove`, `change`; `seen`: stood there when first looked at; `rejected`; empty for an event alone."""
+    kind: str | None
+    resource: str | None
+    rule: str | None
+    field: str | None
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows, newest first, and where the next page begins (None at the end)."""
+
+    rows: tuple[Row, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of a batch."""
+
+    new: int
+    duplicate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """An instance that told of an event, and when it did."""
+
+    instance: str
+    time: datetime
+
+
+class AuditStore(Protocol):
+    """All methods are safe from any thread, block, and raise StoreUnavailable."""
+
+    def ingest(self, events: Sequence[Event]) -> Ingested:
+        """Durable as a whole when it returns, or not at all. An event known by (source, id) counts as duplicate and
+        adds only a sighting. Raises EventRefused for an event that can never be taken."""
+
+    def query(self, query: Query) -> Page:
+        """Rows in falling order of (time, arrival). Raises QueryInvalid for a cursor that is none."""
+
+    def get(self, event_id: str) -> Event | None:
+        """The whole event, by its id or a beginning of it that is unique (8 characters or more)."""
+
+    def related(self, head: EventHead) -> Sequence[Row]:
+        """Changes of all kinds that came by the same revision, commit or plan, the event's own included."""
+
+    def sightings(self, head: EventHead) -> Sequence[Sighting]:
+        """Which instances told of this event, in order of time."""
+
+    def close(self) -> None:
+        """Idempotent."""
