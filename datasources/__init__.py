@@ -19,6 +19,7 @@ from sentinel_core.datasources.contract import (
     Written,
 )
 from sentinel_core.datasources.file import FileSource
+from sentinel_core.datasources.git import GitSource
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import Outcome, State, SubscriptionOptions
 from sentinel_core.datasources.memory import MemorySource
@@ -34,6 +35,7 @@ __all__ = [
     "Counters",
     "DatasourceError",
     "FileSource",
+    "GitSource",
     "HasHistory",
     "Item",
     "ItemStatus",

@@ -32,14 +32,12 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
-from sentinel_core.datasources.names import data_id, format_of, is_rule_file, kind_of
+from sentinel_core.datasources.layout import Layout, check_size, documents, parse_format
+from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText, content_digest
-
-MAX_BYTES = 64 * 1024 * 1024
-"""More than this in one item is refused unread: no rule set is that large, and a wrong path often is."""
 
 _QUIET_S = 0.012
 _QUIET_UNTOLD_S = 0.025
@@ -77,11 +75,9 @@ class FileSource:
         environment: str = "default",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`kind` names what a JSON list holds when its file name does not; `format="json"` reads a folder of
-        `sentinel-<kind>-rules.json`; `poll_s` looks every so often instead of being told by the kernel."""
+        """`kind` and `format` as in `Layout`; `poll_s` looks every so often instead of being told by the kernel."""
         self._path = Path(path)
-        self._json = format == "json" or kind is not None or self._path.suffix.lower() == ".json"
-        self._kind = kind
+        self._layout = Layout.of(self._path, kind, format)
         self._poll_s = poll_s
         self._prefix = f"/{environment}/file"
         self._monotonic = monotonic
@@ -96,21 +92,7 @@ class FileSource:
         return f"file://{self._path.absolute()}"
 
     def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
-        if not self._json:
-            return (self._item(self._path, tuple(kinds)),)
-        if self._kind is None and self._path.suffix.lower() != ".json":
-            return tuple(self._item(self._path / f"{data_id(kind)}.json", (kind,)) for kind in kinds)
-        kind = self._kind or kind_of(self._path.name)
-        if kind is None:
-            raise SourceMisconfigured(
-                f"{self.uri}: the name does not say which kind the JSON list holds; add ?kind=flow (or another kind) "
-                f"or call the file {data_id('flow')}.json"
-            )
-        if kind not in kinds:
-            raise SourceMisconfigured(
-                f"{self.uri} holds {kind} rules, but {', '.join(kinds) or 'nothing'} is asked for"
-            )
-        return (self._item(self._path, (kind,)),)
+        return tuple(self._item(Path(key), owned) for key, owned in self._layout.keys(kinds, self.uri))
 
     def _item(self, path: Path, kinds: tuple[Kind, ...]) -> Item:
         return Item(str(path), f"{self._prefix}{path.absolute()}", kinds)
@@ -178,21 +160,13 @@ class FileSource:
         for name, each in files:
             if not stat.S_ISREG(each.st_mode):
                 raise SourceMisconfigured(f"{path}: {name} is neither a file nor a folder of files")
-        if sum(each.st_size for _, each in files) > MAX_BYTES:
-            raise SourceMisconfigured(f"{path} holds more than {MAX_BYTES // 2**20} MiB; is it the right path?")
+        check_size(sum(each.st_size for _, each in files), str(path))
         return _Look(
             tuple((name, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in files)
         )  # fmt: skip
 
     def _folder(self, path: Path) -> Iterator[tuple[str, os.stat_result]]:
-        names = sorted(name for name in os.listdir(path) if is_rule_file(name))  # noqa: PTH208 - names are what is sorted
-        lists = [name for name in names if format_of(name) == "json"]
-        if lists:
-            raise SourceMisconfigured(
-                f"{path}: {lists[0]} is JSON in a folder of YAML documents; open the folder with ?format=json, "
-                f"or take the file away"
-            )
-        for name in names:
+        for name in documents(os.listdir(path), str(path)):  # noqa: PTH208 - names are what is wanted
             try:
                 yield name, (path / name).stat()
             except FileNotFoundError:
@@ -202,7 +176,7 @@ class FileSource:
         """None when a file was replaced between the look and the read."""
         files = [path / stamp[0] for stamp in look.stamps] if path.is_dir() else [path] * len(look.stamps)
         try:
-            return tuple(SourceText(str(file), file.read_bytes(), "json" if self._json else "yaml") for file in files)
+            return tuple(SourceText(str(file), file.read_bytes(), self._layout.format) for file in files)
         except FileNotFoundError:
             return None
 
@@ -325,15 +299,9 @@ def _open(uri: SourceUri, *, poll_ms: float | None = None, **options: Any) -> Fi
     return FileSource(uri.path, poll_s=poll_ms, **options)
 
 
-def _format(text: str) -> str:
-    if text not in {"yaml", "json"}:
-        raise ValueError(f"{text!r} is neither yaml nor json")
-    return text
-
-
 SCHEME = Scheme(
     names=("file",),
     open=_open,
-    options={"poll_ms": milliseconds, "kind": str, "format": _format, "environment": str},
+    options={"poll_ms": milliseconds, "kind": str, "format": parse_format, "environment": str},
     form="file:///path/to/rules.yaml",
 )

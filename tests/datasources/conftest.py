@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ import pytest
 
 from sentinel_core.datasources import (
     FileSource,
+    GitSource,
     MemorySource,
     Outcome,
     Readable,
@@ -105,12 +107,70 @@ class FileWorld:
         self.path.unlink()
 
 
+def git(folder: Path, *arguments: str) -> str:
+    """Git as a person uses it, in a work tree."""
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+class GitWorld:
+    """A work tree in which a person commits; with `bare`, pushed to a bare repository; with `clone`, read by URL."""
+
+    def __init__(self, tmp: Path, *, bare: bool = False, clone: bool = False) -> None:
+        self.work = tmp / "work"
+        self.work.mkdir()
+        git(self.work, "init", "-q", "-b", "main")
+        self.pushes = bare or clone
+        self.repository = tmp / "rules.git" if self.pushes else self.work
+        if self.pushes:
+            git(tmp, "init", "-q", "--bare", "-b", "main", "rules.git")
+            git(self.work, "remote", "add", "origin", str(self.repository))
+        self.source = GitSource(
+            self.repository, ref="main", path="rules.yaml", clone=clone, cache=tmp / "cache", interval_s=0.02
+        )
+
+    def commit(self, message: str = "change", **files: bytes | None) -> str:
+        """Commits files (`None` removes one) and returns the hash."""
+        for name, content in files.items():
+            file = self.work / name.replace("__", "/").replace("_", ".")
+            file.parent.mkdir(exist_ok=True)
+            if content is None:
+                file.unlink()
+            else:
+                file.write_bytes(content)
+        git(self.work, "add", "-A")
+        git(self.work, "commit", "-q", "--allow-empty", "-m", message)
+        if self.pushes:
+            git(self.work, "push", "-q", "--force", "origin", "HEAD:main")
+        return git(self.work, "rev-parse", "HEAD")
+
+    def put(self, content: bytes) -> None:
+        self.commit(rules_yaml=content)
+
+    def delete(self) -> None:
+        self.commit(rules_yaml=None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def git_identity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Git reads no settings of the machine; whoever commits is Ada."""
+    config = tmp_path_factory.mktemp("git") / "config"
+    config.write_text("[user]\n\tname = Ada Example\n\temail = ada@example.com\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", str(config))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        yield
+
+
 WORLDS: dict[str, Callable[[Path], Any]] = {
     "memory": lambda _: MemoryWorld(),
     "file": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml"), tmp / "rules.yaml"),
     "file-polled": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml", poll_s=0.01), tmp / "rules.yaml"),
     "json-file": lambda tmp: FileWorld(FileSource(tmp / "rules.json", kind="flow"), tmp / "rules.json"),
     "folder": lambda tmp: FileWorld(FileSource(tmp / "rules"), tmp / "rules" / "flow.yaml"),
+    "git-work-tree": GitWorld,
+    "git-bare": lambda tmp: GitWorld(tmp, bare=True),
+    "git-url": lambda tmp: GitWorld(tmp, clone=True),
 }
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
 

@@ -1,0 +1,100 @@
+"""Writing rules as one new commit, by plumbing: nobody's index or work tree is used to make it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
+from sentinel_core.datasources.git.command import Git, GitFailedError
+from sentinel_core.datasources.git.objects import PLAN, REASON, ROLLBACK, Entry
+from sentinel_core.rules.revision import Provenance
+
+_REGULAR = "100644"
+_WHO = ("-c", "user.useConfigOnly=true")
+"""Without a configured identity Git would make one up from the host's name."""
+
+
+def check_identity(git: Git) -> None:
+    """The author is whoever runs this, as configured. Raises SourceMisconfigured saying how to set it."""
+    try:
+        git.attempt(*_WHO, "var", "GIT_AUTHOR_IDENT")
+        git.attempt(*_WHO, "var", "GIT_COMMITTER_IDENT")
+    except GitFailedError as failed:
+        raise SourceMisconfigured(
+            f'{git.shown}: git does not know who you are; set it with: git config --global user.name "Your Name" '
+            "and git config --global user.email you@example.com"
+        ) from failed
+
+
+def make_commit(
+    git: Git, parent: str | None, writes: Mapping[str, bytes], old: Sequence[Entry], provenance: Provenance
+) -> str | None:
+    """A commit on top of `parent` in which the files `old` are replaced by `writes`; None when that changes nothing.
+    No ref moves."""
+    modes = {entry.name: entry.mode for entry in old}
+    with tempfile.TemporaryDirectory(prefix="sentinel-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        if parent is not None:
+            git.run("read-tree", parent, env=env)
+        lines = []
+        for name, content in writes.items():
+            blob = git.run("hash-object", "-w", "--stdin", stdin=content).decode("ascii").strip()
+            lines.append(f"{modes.get(name, _REGULAR)} {blob}\t{name}")
+        lines += [f"0 {'0' * 40}\t{name}" for name in modes.keys() - writes.keys()]
+        index = "".join(f"{line}\0" for line in lines).encode("utf-8", "surrogateescape")
+        git.run("update-index", "-z", "--index-info", stdin=index, env=env)
+        tree = git.line("write-tree", env=env)
+    if parent is not None and tree == git.line("rev-parse", f"{parent}^{{tree}}"):
+        return None
+    parents = [] if parent is None else ["-p", parent]
+    out = git.run(*_WHO, "commit-tree", tree, *parents, "-F", "-", stdin=message(provenance).encode())
+    return out.decode("ascii").strip()
+
+
+def message(provenance: Provenance) -> str:
+    """The commit message: what was said, and as trailers what must be found again."""
+    text = (provenance.message or provenance.reason or "Change rules").strip()
+    trailers = []
+    if provenance.rollback_of:
+        trailers.append(f"{ROLLBACK}: {provenance.rollback_of}")
+    if provenance.reason and provenance.reason not in text:
+        trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
+    if provenance.plan_id:
+        trailers.append(f"{PLAN}: {provenance.plan_id}")
+    return "\n\n".join([text, "\n".join(trailers)]).strip() + "\n"
+
+
+def work_trees(git: Git, branch: str) -> list[Path]:
+    """Where the branch is checked out; empty for a bare repository."""
+    found, folder = [], None
+    for line in git.run("worktree", "list", "--porcelain", "-z").decode("utf-8", "surrogateescape").split("\0"):
+        if line.startswith("worktree "):
+            folder = Path(line.removeprefix("worktree "))
+        elif line == f"branch {branch}" and folder is not None:
+            found.append(folder)
+    return [folder for folder in found if folder.is_dir() and (folder / ".git").exists()]
+
+
+def check_clean(git: Git, folder: Path, paths: Sequence[str]) -> None:
+    """Raises SourceConflict when somebody's uncommitted work would be overwritten."""
+    tree = Git(folder, git.shown)
+    out = tree.run("status", "--porcelain", "-z", "--untracked-files=all", "--", *paths)
+    changed = [line[3:] for line in out.decode("utf-8", "replace").split("\0") if line]
+    if changed:
+        raise SourceConflict(
+            f"{folder}: {changed[0]} has changes that are not committed; commit or discard them "
+            f"(git -C {folder} status), then try again"
+        )
+
+
+def update_work_tree(git: Git, folder: Path, commit: str, paths: Sequence[str]) -> None:
+    """Brings index and files of these paths to the commit that the branch has moved to."""
+    try:
+        Git(folder, git.shown).attempt("restore", f"--source={commit}", "--staged", "--worktree", "--", *paths)
+    except GitFailedError as failed:
+        raise SourceUnavailable(
+            f"{folder}: committed as {commit[:12]}, but the files could not be updated ({failed.stderr}); run: "
+            f"git -C {folder} restore --source=HEAD --staged --worktree -- {' '.join(paths)}"
+        ) from failed

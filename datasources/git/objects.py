@@ -1,0 +1,164 @@
+"""Commits and trees as values: who made a commit, and which texts stand under a path in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sentinel_core.datasources.contract import Absent, SourceMisconfigured
+from sentinel_core.datasources.git.command import Git
+from sentinel_core.datasources.layout import Layout, check_size, documents
+from sentinel_core.rules.revision import Provenance, SourceText
+
+ROLLBACK, REASON, PLAN = "Rollback-of", "Reason", "Plan-id"
+"""Trailers of the commits that are written here, in the order they are read back."""
+
+_FIELDS = (
+    "%H", "%an", "%ae", "%ct", "%B",
+    *(f"%(trailers:key={key},valueonly,separator=%x20)" for key in (ROLLBACK, REASON, PLAN)),
+)  # fmt: skip
+_FORMAT = "--format=tformat:" + "%x00".join(_FIELDS) + "%x00"
+_HASH = re.compile(r"[0-9a-f]{7,64}")
+_LFS = b"version https://git-lfs.github.com/spec/"
+_SYMLINK, _SUBMODULE = "120000", "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit that touched a path."""
+
+    hash: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a tree."""
+
+    mode: str
+    type: str
+    hash: str
+    size: int
+    name: str
+    """Relative to the tree that was listed."""
+
+
+def check_word(what: str, text: str) -> str:
+    """A ref, revision or path that may stand in a command line. Raises SourceMisconfigured."""
+    if text.startswith("-") or any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise SourceMisconfigured(f"{what} {text!r} is not possible: it begins with - or holds control characters")
+    return text
+
+
+def is_hash(ref: str) -> bool:
+    """Whether a ref is a commit's hash, whole or short."""
+    return _HASH.fullmatch(ref) is not None
+
+
+def commits(git: Git, tip: str, path: str, *, limit: int) -> list[Commit]:
+    """The commits up to `tip` in which `path` changed, newest first. A merge counts only where it changed it too."""
+    where = [] if path == "." else ["--", path]
+    out = git.run("log", f"-{limit}", "--encoding=UTF-8", "--no-show-signature", _FORMAT, tip, *where)
+    values = out.decode("utf-8", "replace").split("\0")
+    width = len(_FIELDS)
+    rows = [values[start : start + width] for start in range(0, len(values) - width + 1, width)]
+    shallow = _shallow_boundary(git) if rows else frozenset()
+    return [_commit(row, shallow) for row in rows]
+
+
+def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
+    hash_, name, mail, seconds, message, rollback, reason, plan = (value.strip() for value in row)
+    if hash_ in shallow:
+        # History was cut here: that this commit touched the path is Git's guess and must not become ours.
+        return Commit(hash_, Provenance(channel="git"))
+    provenance = Provenance(
+        commit_hash=hash_,
+        author=f"{name} <{mail}>",
+        committed_at=datetime.fromtimestamp(int(seconds), UTC),
+        message=message,
+        channel="git",
+        reason=reason or message.partition("\n")[0] or None,
+        plan_id=plan or None,
+        rollback_of=rollback or None,
+    )
+    return Commit(hash_, provenance)
+
+
+def _shallow_boundary(git: Git) -> frozenset[str]:
+    file = git.folder / git.line("rev-parse", "--git-path", "shallow")
+    return frozenset(file.read_text(encoding="ascii").split()) if file.is_file() else frozenset()
+
+
+def is_shallow(git: Git) -> bool:
+    return bool(_shallow_boundary(git))
+
+
+def entries(git: Git, tree: str, *paths: str) -> list[Entry]:
+    out = git.run("ls-tree", "-z", "-l", "--full-tree", tree, *(["--", *paths] if paths else []))
+    return [_entry(line) for line in out.decode("utf-8", "surrogateescape").split("\0") if line]
+
+
+def _entry(line: str) -> Entry:
+    facts, _, name = line.partition("\t")
+    mode, type_, hash_, size = facts.split()
+    return Entry(mode, type_, hash_, int(size) if size.isdigit() else 0, name)
+
+
+def files(git: Git, commit: str, path: str, shown: str) -> list[Entry] | Absent:
+    """The files that make up an item in a commit, named by their path in the repository."""
+    if path == ".":
+        return list(_folder(git, f"{commit}^{{tree}}", "", shown))
+    found = entries(git, commit, path)
+    if not found:
+        _refuse_submodule(git, commit, path, shown)
+        return Absent(f"{path} is not in commit {commit[:12]}", commit)
+    if found[0].type == "tree":
+        return list(_folder(git, found[0].hash, f"{path}/", shown))
+    return [_checked(found[0], path, shown)]
+
+
+def _folder(git: Git, tree: str, prefix: str, shown: str) -> Iterator[Entry]:
+    listed = {entry.name: entry for entry in entries(git, tree) if entry.type != "tree"}
+    for name in documents(listed, shown):
+        entry = listed[name]
+        yield _checked(Entry(entry.mode, entry.type, entry.hash, entry.size, f"{prefix}{name}"), name, shown)
+
+
+def _checked(entry: Entry, name: str, shown: str) -> Entry:
+    if entry.mode == _SYMLINK:
+        raise SourceMisconfigured(f"{shown}: {name} is a symbolic link; let path name the file it points to")
+    if entry.mode == _SUBMODULE:
+        raise SourceMisconfigured(f"{shown}: {name} is a submodule; open the submodule's own repository")
+    return entry
+
+
+def _refuse_submodule(git: Git, commit: str, path: str, shown: str) -> None:
+    parts = path.split("/")
+    for length in range(1, len(parts)):
+        for entry in entries(git, commit, "/".join(parts[:length])):
+            _checked(entry, entry.name, shown)
+
+
+def texts(git: Git, entries_: Sequence[Entry], layout: Layout, shown: str) -> tuple[SourceText, ...]:
+    """Their contents, as committed: no line-end conversion, no filters."""
+    check_size(sum(entry.size for entry in entries_), shown)
+    contents = _contents(git, [entry.hash for entry in entries_])
+    for entry, content in zip(entries_, contents, strict=True):
+        if content.startswith(_LFS):
+            raise SourceMisconfigured(f"{shown}: {entry.name} is a Git LFS pointer; commit the rules themselves")
+    return tuple(
+        SourceText(entry.name, content, layout.format) for entry, content in zip(entries_, contents, strict=True)
+    )
+
+
+def _contents(git: Git, hashes: Sequence[str]) -> list[bytes]:
+    out = git.run("cat-file", "--batch", stdin="".join(f"{hash_}\n" for hash_ in hashes).encode())
+    contents, start = [], 0
+    for _ in hashes:
+        head = out.index(b"\n", start)
+        size = int(out[start:head].split()[2])
+        contents.append(out[head + 1 : head + 1 + size])
+        start = head + 1 + size + 1
+    return contents

@@ -1,0 +1,217 @@
+"""`git+file://`, `git+ssh://`, `git+https://`, `git:path`: rules as code, with the commit as provenance.
+
+The version of an item is the commit that last touched its path, not the tip of the ref: commits elsewhere in the
+repository are no change of rules.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from sentinel_core.datasources.contract import (
+    Absent,
+    Item,
+    Reading,
+    SourceConflict,
+    SourceMisconfigured,
+    SourceRewound,
+    StopSignal,
+    Wake,
+    Written,
+)
+from sentinel_core.datasources.git.command import GitFailedError
+from sentinel_core.datasources.git.commit import check_clean, check_identity, make_commit, update_work_tree, work_trees
+from sentinel_core.datasources.git.objects import Commit, Entry, check_word, commits, files, is_shallow, texts
+from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
+from sentinel_core.datasources.layout import Layout
+from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText
+
+
+class GitSource:
+    """One path on one ref. Items: the document, or one per kind for JSON lists."""
+
+    def __init__(
+        self,
+        location: Path | str,
+        *,
+        ref: str = "HEAD",
+        path: str = ".",
+        kind: Kind | None = None,
+        format: str | None = None,  # noqa: A002 - the query parameter's name
+        clone: bool = False,
+        cache: Path | None = None,
+        interval_s: float = 5.0,
+        poll_s: float | None = None,
+        allow_rewind: bool = False,
+        environment: str = "default",
+    ) -> None:
+        """`location`: a repository's folder, or a URL (`ssh://`, `https://`; `file://` with `clone`). A URL is asked
+        every `interval_s`. `allow_rewind` accepts a history that went back, and records it."""
+        self._ref = check_word("ref", ref)
+        path = str(PurePosixPath(check_word("path", path.strip("/") or ".")))
+        if ".." in PurePosixPath(path).parts:
+            raise SourceMisconfigured(f"path {path!r} leaves the repository")
+        self._layout = Layout.of(PurePosixPath(path), kind, format)
+        text = str(location)
+        is_url = "://" in text
+        where = text if is_url else f"file://{Path(text).absolute()}"
+        self.uri = f"git+{mask_uri(where)}?ref={ref}&path={path}"
+        shown = mask_uri(where)
+        self._repository: Repository
+        if is_url and (clone or not text.startswith("file://")):
+            self._repository = ClonedRepository(text, shown, cache=cache, interval_s=interval_s)
+        elif clone:
+            self._repository = ClonedRepository(where, shown, cache=cache, interval_s=interval_s)
+        else:
+            self._repository = LocalRepository(Path(text.removeprefix("file://")), shown, poll_s=poll_s)
+        self._git = self._repository.git
+        self._allow_rewind = allow_rewind
+        self._prefix = f"/{environment}/git/{_without_user(where)}@{ref}"
+        self._lock = threading.Lock()
+        self._tips: dict[str, tuple[str, str]] = {}
+        """By item: the version last read and the tip it was read at."""
+
+    def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
+        return tuple(Item(key, f"{self._prefix}/{key}", owned) for key, owned in self._layout.keys(kinds, self.uri))
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, item: Item) -> Reading:
+        tip = self._repository.tip(self._ref)
+        if tip.commit is None:
+            return Absent(f"{tip.ref.removeprefix('refs/heads/')} has no commit yet")
+        reading = self._at(item, tip.commit)
+        with self._lock:
+            self._tips[item.key] = (reading.version, tip.commit)
+        return reading
+
+    def _at(self, item: Item, commit: str) -> Reading:
+        found = files(self._git, commit, item.key, self.uri)
+        if isinstance(found, Absent):
+            return found
+        if not found:
+            return Absent(f"{item.key} holds no rule files in commit {commit[:12]}", commit)
+        return self._revision(item, commits(self._git, commit, item.key, limit=1)[0], found)
+
+    def _revision(self, item: Item, commit: Commit, found: Sequence[Entry]) -> Revision:
+        contents = texts(self._git, found, self._layout, self.uri)
+        return Revision(contents, item.source, commit.hash, commit.provenance)
+
+    def watch(self, item: Item, seen: Reading | None, wake: Wake, stop: StopSignal) -> None:  # noqa: ARG002 - see below
+        """The first turn of a folder's watch always wakes; a URL's starts from the tip that was read."""
+        self._repository.watch(self._ref, wake, stop)
+
+    def admit(self, item: Item, seen: Revision, new: Revision) -> Revision:
+        """A revision follows `seen` when the ref it was read from still contains `seen`."""
+        with self._lock:
+            version, tip = self._tips.get(item.key, (new.version, new.version))
+        if version != new.version:
+            tip = new.version
+        if self._contains(tip, seen.version):
+            return new
+        what = f"the history was rewound from {seen.version} to {new.version}"
+        if self._allow_rewind:
+            reason = "; ".join(part for part in (f"{what} (allowed)", new.provenance.reason) if part)
+            return replace(new, provenance=replace(new.provenance, reason=reason))
+        cut = " (the clone is shallow, so this may be a cut and no rewind: git fetch --unshallow)"
+        raise SourceRewound(
+            f"{self.uri}: {what}: {self._ref} at {tip[:12]} no longer contains what is active"
+            f"{cut if is_shallow(self._git) else ''}. To follow it, open with allow_rewind=true; "
+            "to undo a change instead, commit the older text anew"
+        )
+
+    def _contains(self, tip: str, commit: str) -> bool:
+        try:
+            self._git.attempt("merge-base", "--is-ancestor", commit, tip)
+        except GitFailedError as failed:
+            if failed.code == 1 or "Not a valid" in failed.stderr or "bad object" in failed.stderr:
+                return False
+            raise self._git.explain(failed) from failed
+        return True
+
+    # -- history -----------------------------------------------------------------------------------------------------
+
+    def history(self, item: Item, *, limit: int = 50) -> Sequence[Revision]:
+        """Commits that touched the path under its present name; those that removed it have no content and are left
+        out."""
+        tip = self._repository.tip(self._ref)
+        if tip.commit is None:
+            return ()
+        revisions = []
+        for commit in commits(self._git, tip.commit, item.key, limit=limit):
+            found = files(self._git, commit.hash, item.key, self.uri)
+            if found and not isinstance(found, Absent):
+                revisions.append(self._revision(item, commit, found))
+        return revisions
+
+    def at(self, item: Item, version: str) -> Reading:
+        """`version` is any revision as Git understands it: a hash, `HEAD~2`, a tag."""
+        self._repository.tip(self._ref)
+        commit = resolve(self._git, check_word("revision", version))
+        if commit is None:
+            raise SourceMisconfigured(f"{self.uri}: there is no revision {version}; git log lists them")
+        return self._at(item, commit)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def write(
+        self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance
+    ) -> Written:
+        """A new commit by the caller's own Git identity; in a folder, files that are not among `texts` are removed.
+        A work tree that has the branch checked out is brought along, if those files are clean in it; a URL is pushed
+        to. Texts equal to what stands there make no commit. An empty `texts` removes the item."""
+        tip = self._repository.tip(self._ref)
+        if not tip.is_branch:
+            raise SourceMisconfigured(f"{self.uri}: {self._ref} is not a branch, and only branches can be written")
+        old = self._expected(item, tip, expected)
+        check_identity(self._git)
+        writes = {self._path_of(text, item, old): text.content for text in texts}
+        paths = sorted({*writes, *(entry.name for entry in old)})
+        trees = work_trees(self._git, tip.ref) if isinstance(self._repository, LocalRepository) else []
+        for folder in trees:
+            check_clean(self._git, folder, paths)
+        commit = make_commit(self._git, tip.commit, writes, old, provenance)
+        if commit is not None:
+            self._repository.move(tip.ref, tip.commit, commit)
+            for folder in trees:
+                update_work_tree(self._git, folder, commit, paths)
+        written = self._at(item, commit or str(tip.commit))
+        return Written(written.version, written.texts if isinstance(written, Revision) else ())
+
+    def _expected(self, item: Item, tip: Tip, expected: str | None) -> list[Entry]:
+        """The files that stand there, if they are those of the expected version."""
+        current = Absent("no commit") if tip.commit is None else self._at(item, tip.commit)
+        stands = current.version if isinstance(current, Revision) else None
+        if expected is not None and (named := resolve(self._git, check_word("revision", expected))) is not None:
+            expected = named
+        if stands != expected:
+            raise SourceConflict(
+                f"{self.uri} stands at {(stands or 'absent')[:12]}, not at {(expected or 'absent')[:12]}: somebody "
+                "else committed meanwhile; read it again and repeat the change on top"
+            )
+        if tip.commit is None:
+            return []
+        found = files(self._git, tip.commit, item.key, self.uri)
+        return [] if isinstance(found, Absent) else found
+
+    def _path_of(self, text: SourceText, item: Item, old: Sequence[Entry]) -> str:
+        """Where a text goes: to the path it was read from, else by its bare name into the folder."""
+        is_file = [entry.name for entry in old] == [item.key] or (not old and PurePosixPath(item.key).suffix != "")
+        if is_file:
+            return item.key
+        folder = "" if item.key == "." else f"{item.key}/"
+        return check_word("name", f"{folder}{PurePosixPath(text.name).name}")
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+
+def _without_user(url: str) -> str:
+    """A source's id must not change when a token does."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
