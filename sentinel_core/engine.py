@@ -20,7 +20,7 @@ from sentinel_core.errors import EngineClosed, KindTaken
 from sentinel_core.gate import Gate
 from sentinel_core.guard import AsyncEntry
 from sentinel_core.node import ClusterNode, Node
-from sentinel_core.options import SENTINEL_1_8_9, Statistics
+from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
 from sentinel_core.plan import PLAIN, Args, Plan, Snapshot, Transition
 from sentinel_core.rules import KINDS, Kind, Problem, Revision, RuleSet, parse_rules
 from sentinel_core.slots import Slot, discover
@@ -76,7 +76,7 @@ class Engine(Gate):
         self.last_good = last_good
         self.metrics = Metrics()
         self.collectors = Collectors(self)
-        self._slots = ordered(discover(), slot_order)
+        self._slots = ordered(discover(), slot_order or (SENTINEL_SLOT_ORDER if compat else ()))
         self._compiler = Compiler(self.runtime, self.metrics, statistics, self._slots, max_resources)
         self._build_lock = threading.RLock()
         self._activation = Activation(
@@ -223,16 +223,18 @@ class Engine(Gate):
         plan = self.compile(resource)
         now = self.clock.monotonic_ns()
         with self._guarded:
-            live = {id(checker.rule): checker.live(now) for checker in plan.checkers}
+            live = {checker.rule: checker.live(now) for checker in plan.checkers if checker.rule is not None}
+            shared = {checker.kind: checker.live(now) for checker in plan.checkers if checker.rule is None}
         return [
             {
                 "slot": kind,
+                "live": shared.get(kind, {}),
                 "rules": [
                     {
                         "path": rule.path,
                         "says": rule.describe(),
                         "rule": rule.to_json(),
-                        "live": live.get(id(rule), {}),
+                        "live": live.get(rule, {}),
                         "note": self._slots[kind].unenforced(rule),
                     }
                     for rule in plan.rules.get(kind, ())

@@ -17,6 +17,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from sentinel_core import context as contexts
+from sentinel_core.arguments import keys_of
 from sentinel_core.clock import Clock
 from sentinel_core.entry import Blocked, Entry, Waiting
 from sentinel_core.node import Node
@@ -171,7 +172,7 @@ class Gate:
             if ambient is not None:
                 origin = origin or ambient.origin
                 context = context or ambient.name
-        call = Call(origin, context, args, priority, inbound)
+        call = Call(origin, context, keys_of(args) if plan.by_args else args, priority, inbound)
         if plan.by_context:
             call.context = context or DEFAULT_CONTEXT
             self.count_at(call, plan.node.by_context(call.context, PARTS))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SENTINEL_1_8_9 = "sentinel-1.8.9"
+SENTINEL_SLOT_ORDER = ("authority", "system", "param_flow", "flow", "biz_metric", "degrade")
+"""The order of Java Sentinel 1.8.9 with its hot-parameter extension, and the business slot where its author put it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ Args = tuple[Any, ...]
 class Call:
     """What a call says of itself beyond its resource. Made only where a plan asks; otherwise PLAIN stands for it."""
 
-    __slots__ = ("args", "context", "inbound", "nodes", "origin", "priority")
+    __slots__ = ("args", "context", "hit", "inbound", "nodes", "origin", "priority")
 
     def __init__(self, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> None:
         self.origin = origin
@@ -38,6 +38,9 @@ class Call:
         self.context = context
         """Name of the entrance the call came through."""
         self.args = args
+        """As given, or as keys (`sentinel_core.arguments`) where a checker says `by_args`."""
+        self.hit = ""
+        """What exactly blocked the call: the limit, the argument's value."""
         self.priority = priority
         self.inbound = inbound
         self.nodes: list[Node] = []
@@ -69,7 +72,7 @@ class Checker:
     A slot outside this package subclasses it as well; whatever it raises lets the call pass and is counted.
     """
 
-    __slots__ = ("again", "by_context", "by_origin", "completes", "demands_call", "enters", "kind", "rule", "wait")
+    __slots__ = ("again", "by_args", "by_context", "by_origin", "completes", "demands_call", "enters", "kind", "rule", "wait")
 
     kind: str
     rule: Any
@@ -79,6 +82,8 @@ class Checker:
     """Asked a second time after a wait, because what it counts may have changed (concurrency)."""
     demands_call: bool
     """Looks at the Call: origin, context, args, priority. Otherwise it may be handed PLAIN."""
+    by_args: bool
+    """Wants the arguments as keys."""
     by_origin: bool
     """Needs the resource counted by caller."""
     by_context: bool
@@ -94,6 +99,7 @@ class Checker:
         self.wait = 0
         self.again = False
         self.demands_call = True
+        self.by_args = False
         self.by_origin = False
         self.by_context = False
         self.enters = False
@@ -129,6 +135,7 @@ class Plan:
     """Every checker of one resource in slot order, and where its calls are counted."""
 
     __slots__ = (
+        "by_args",
         "by_context",
         "by_origin",
         "checkers",
@@ -156,6 +163,7 @@ class Plan:
         """The rules of this resource by kind: what decides whether the plan outlives a change."""
         self.states = states
         """Checkers and other parts that carry state, by what they were made from: what a successor takes over."""
+        self.by_args = any([checker.by_args for checker in checkers])
         self.by_origin = everything or any([checker.by_origin for checker in checkers])
         self.by_context = everything or any([checker.by_context for checker in checkers])
         self.demands_call = everything or any([checker.demands_call for checker in checkers])
