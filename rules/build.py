@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sentinel_core.rules.canonical import canonical_json, canonical_order, digest_of, list_adapter, rule_bytes
+from sentinel_core.rules.canonical import arrange, digest_of, list_adapter, write
 from sentinel_core.rules.errors import Problem, RuleRejected
-from sentinel_core.rules.messages import show, translate, unknown_field
-from sentinel_core.rules.rule import Finding, Rule, Shape, error, warning
+from sentinel_core.rules.keys import check_keys, cleaned
+from sentinel_core.rules.messages import show, translate
+from sentinel_core.rules.rule import Finding, Rule, error, warning
 from sentinel_core.rules.ruleset import RuleSet
-from sentinel_core.rules.signature import CONSOLE_KEYS, looks_like
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Source
 
 _JAVA_ACCEPTS = frozenset({"SR113"})
@@ -50,7 +49,6 @@ class _Noted:
     listing: Listing
     index: int | None
     finding: Finding
-    at_key: bool = False
 
     def problem(self, kind: str) -> Problem:
         path, item = self.listing.prefix, None
@@ -63,7 +61,7 @@ class _Noted:
             self.finding.severity,
             self.finding.message,
             (*path, *_steps(self.finding.field)),
-            at_key=self.at_key,
+            at_key=self.finding.at_key,
             kind=kind,
             index=self.index,
             resource=resource if isinstance(resource, str) else None,
@@ -109,12 +107,15 @@ class RuleBuilder:
         rules: list[Rule] = []
         for listing in listings:
             rules += self._read(listing)
+        order: list[int] = []
         if not self._failed():
-            rules = self._without_duplicates(rules, listings)
+            order, duplicates = arrange(rules)
+            if duplicates:
+                rules, order = self._without_duplicates(rules, order, duplicates, listings)
         problems = self.problems()
         if self._failed():
             raise RuleRejected(problems, total=self.total)
-        canonical = canonical_json(self.model, rules)
+        canonical = write(self.model, rules, order)
         return RuleSet(self.model.kind, tuple(rules), canonical, digest_of(canonical), tuple(problems))
 
     def problems(self) -> list[Problem]:
@@ -132,113 +133,71 @@ class RuleBuilder:
     def _failed(self) -> bool:
         return any(noted.finding.severity == "error" for noted in self.noted)
 
-    def _note(self, listing: Listing, index: int | None, finding: Finding, *, at_key: bool = False) -> None:
+    def _note(self, listing: Listing, index: int | None, finding: Finding) -> None:
         if self.options.compat and finding.code in _JAVA_ACCEPTS:
             finding = warning(finding.code, finding.field, finding.message)
-        self.noted.append(_Noted(listing, index, finding, at_key))
+        self.noted.append(_Noted(listing, index, finding))
 
     def _read(self, listing: Listing) -> list[Rule]:
         items = listing.items
         if not isinstance(items, list):
-            self._note(
-                listing,
-                None,
-                error("SR010", None, f"a list of {self.model.kind} rules is needed, this is {show(items)}"),
-            )
+            message = f"a list of {self.model.kind} rules is needed, this is {show(items)}"
+            self._note(listing, None, error("SR010", None, message))
             return []
         self.total += len(items)
         if self.total > self.options.limits.max_rules:
             message = f"{self.total} rules; at most {self.options.limits.max_rules} of a kind are read"
             self._note(listing, None, error("SR003", None, message))
             return []
-        if not all(type(item) is dict for item in items):
-            for index, item in enumerate(items):
-                if type(item) is not dict:
-                    self._note(listing, index, translate(self.model, _not_a_rule(item), item, listing.source.dialect))
+        strangers = [index for index, item in enumerate(items) if type(item) is not dict]
+        for index in strangers:
+            message = f"a rule is {show(items[index])}; a mapping such as {{resource: ...}} is needed"
+            self._note(listing, index, error("SR102", None, message))
+        if strangers or not self._keys_fit(listing):
             return []
-        if not self._keys_known(listing):
-            return []
-        return self._validate(listing, self._prepare(listing))
+        return self._validate(listing, cleaned(self.model, self._spelled_out(listing)))
 
-    def _keys_known(self, listing: Listing) -> bool:
-        """False when the list is of another kind, in which case nothing else about it matters."""
-        keys = set().union(*listing.items)
-        known = self.model.fields_by_alias().keys()
-        unknown = keys - known
-        written_by_hand = listing.source.dialect == "yaml"
-        if not written_by_hand:
-            unknown -= CONSOLE_KEYS
-        if unknown and (real := looks_like(self.model, {str(key) for key in keys})):
-            message = f"this is no {self.model.kind} list: it looks like {real}; nothing of it is taken"
-            self._note(listing, None, error("SR109", None, message))
-            return False
-        self._report_unknown(listing, unknown, known)
-        for name, shape in self.model.nested.items():
-            if name in keys:
-                self._nested_keys_known(listing, name, shape)
-        return True
-
-    def _report_unknown(self, listing: Listing, unknown: set[Any], known: Any) -> None:
-        refuse = self.options.strict or listing.source.dialect == "yaml"
-        for index, item in enumerate(listing.items) if unknown else ():
-            for key in unknown & item.keys():
-                make, code = (error, "SR110") if refuse else (warning, "SR201")
-                finding = make(code, str(key), unknown_field(key, known, ignored=not refuse))
-                self._note(listing, index, finding, at_key=True)
-            if not refuse:  # once each is enough for what is only ignored
-                unknown = unknown - item.keys()
-
-    def _nested_keys_known(self, listing: Listing, name: str, shape: type[Shape]) -> None:
-        known = shape.fields_by_alias().keys()
-        refuse = self.options.strict or listing.source.dialect == "yaml"
-        for index, item in enumerate(listing.items):
-            value = item.get(name)
-            for place, part in enumerate(value) if isinstance(value, list) else ((None, value),):
-                for key in part.keys() - known if isinstance(part, dict) else ():
-                    where = f"{name}.{key}" if place is None else f"{name}[{place}].{key}"
-                    make, code = (error, "SR110") if refuse else (warning, "SR201")
-                    finding = make(code, where, unknown_field(key, known, ignored=not refuse))
-                    self._note(listing, index, finding, at_key=True)
-
-    def _prepare(self, listing: Listing) -> list[dict[str, Any]]:
-        """Without nulls, and by hand with numbers in the place of names. The listing itself stays as it was written."""
-        by_hand = listing.source.dialect != "json"
-        prepared = []
-        for index, item in enumerate(listing.items):
-            if by_hand:
-                item = self._spelled_out(listing, index, item)
-            prepared.append(
-                _without_nulls(item) if None in item.values() or self.model.nested.keys() & item.keys() else item
-            )
-        return prepared
-
-    def _spelled_out(self, listing: Listing, index: int, item: dict[str, Any]) -> dict[str, Any]:
-        item = item.copy()
-        for name, codes in self.model.names.items():
-            value = item.get(name)
-            if type(value) is str and value in codes:
-                item[name] = codes[value]
-        if listing.source.dialect == "yaml" and (finding := self.model.repair(item)):
+    def _keys_fit(self, listing: Listing) -> bool:
+        by_hand = listing.source.dialect == "yaml"
+        keys = check_keys(self.model, listing.items, refuse=by_hand or self.options.strict, console=not by_hand)
+        for index, finding in keys.found:
             self._note(listing, index, finding)
-        return item
+        return not keys.other_kind
 
-    def _validate(self, listing: Listing, prepared: list[dict[str, Any]]) -> list[Rule]:
-        rules: list[Rule]
-        try:
-            rules = list_adapter(self.model).validate_python(prepared)
-        except ValidationError:
-            rules = [rule for index, item in enumerate(prepared) if (rule := self._validate_one(listing, index, item))]
-        else:
-            for index, rule in enumerate(rules):
-                for finding in rule.check():
+    def _spelled_out(self, listing: Listing) -> list[dict[str, Any]]:
+        """With numbers in the place of the names that people may write. The listing itself stays as it was written."""
+        if listing.source.dialect == "json":
+            return listing.items  # type: ignore[no-any-return]  # checked by `_read`
+        items: list[dict[str, Any]] = [item.copy() for item in listing.items]
+        for name, codes in self.model.names.items():
+            for item in items:
+                if type(value := item.get(name)) is str and value in codes:
+                    item[name] = codes[value]
+        if listing.source.dialect == "yaml":
+            for index, item in enumerate(items):
+                if finding := self.model.repair(item):
                     self._note(listing, index, finding)
-        for name in self.model.loud_defaults:
-            self._check_absent(listing, prepared, name)
-        return rules
+        return items
+
+    def _validate(self, listing: Listing, items: list[dict[str, Any]]) -> list[Rule]:
+        rules: list[Rule | None]
+        try:
+            rules = list_adapter(self.model).validate_python(items, by_alias=True, by_name=False)
+        except ValidationError:
+            rules = [self._validate_one(listing, index, item) for index, item in enumerate(items)]
+        loud = self.model.loud_defaults
+        for index, (rule, item) in enumerate(zip(rules, items, strict=True)):
+            for name in loud:
+                if name not in item:
+                    self._note(listing, index, _absent(name, by_hand=listing.source.dialect == "yaml"))
+            for finding in rule.check() if rule is not None else ():
+                if finding.field not in loud or finding.field in item:
+                    self._note(listing, index, finding)
+        return [rule for rule in rules if rule is not None]
 
     def _validate_one(self, listing: Listing, index: int, item: dict[str, Any]) -> Rule | None:
         try:
-            rule = self._with_whole_numbers(item)
+            return _with_whole_numbers(self.model, item)
         except ValidationError as fault:
             said = set()
             for detail in fault.errors(include_url=False):
@@ -247,66 +206,47 @@ class RuleBuilder:
                     self._note(listing, index, finding)
                 said.add(finding.field)
             return None
-        for finding in rule.check():
-            self._note(listing, index, finding)
-        return rule
 
-    def _with_whole_numbers(self, item: dict[str, Any]) -> Rule:
-        """Takes `1.0` where an integer is needed: JSON has one kind of number. Raises ValidationError."""
-        try:
-            return self.model.model_validate(item)
-        except ValidationError as fault:
-            if not any(_is_whole(detail) for detail in fault.errors()):
-                raise
-            for detail in fault.errors():
-                if _is_whole(detail):
-                    item = _replaced(item, detail["loc"], int(detail["input"]))
-            return self.model.model_validate(item)
-
-    def _check_absent(self, listing: Listing, prepared: list[dict[str, Any]], name: str) -> None:
-        if sum(name in item for item in prepared) == len(prepared):
-            return
-        by_hand = listing.source.dialect == "yaml"
-        for index, item in enumerate(prepared):
-            if name in item:
-                continue
-            if by_hand:
-                finding = error(
-                    "SR101", name, f"{name} is missing; write it (Sentinel would read 0, which blocks every call)"
-                )
-            else:
-                finding = warning(
-                    "SR202", name, f"{name} is missing and is read as 0, as Java does: THIS BLOCKS EVERY CALL"
-                )
-            self._note(listing, index, finding)
-
-    def _without_duplicates(self, rules: list[Rule], listings: Sequence[Listing]) -> list[Rule]:
+    def _without_duplicates(
+        self, rules: list[Rule], order: list[int], duplicates: list[tuple[int, int]], listings: Sequence[Listing]
+    ) -> tuple[list[Rule], list[int]]:
         """Equal rules once: an error where people write them, a warning where programs do."""
-        keys = [(rule.resource, rule.scope) for rule in rules]
-        if len(set(keys)) == len(keys):
-            return rules
         origins = [(listing, index) for listing in listings for index in range(len(listing.items))]
-        order = canonical_order(rules)
-        dropped = set()
-        for earlier, later in itertools.pairwise(order):
-            if keys[earlier] == keys[later] and rule_bytes(rules[earlier]) == rule_bytes(rules[later]):
-                first, second = sorted((earlier, later))
-                self._note_duplicate(origins[first], origins[second])
-                dropped.add(second)
-        return rules if self.options.compat else [rule for index, rule in enumerate(rules) if index not in dropped]
+        for first, later in duplicates:
+            self._note_duplicate(origins[first], origins[later])
+        if self.options.compat:
+            return rules, order
+        dropped = {later for _, later in duplicates}
+        rules = [rule for index, rule in enumerate(rules) if index not in dropped]
+        return rules, arrange(rules)[0]
 
-    def _note_duplicate(self, first: tuple[Listing, int], second: tuple[Listing, int]) -> None:
+    def _note_duplicate(self, first: tuple[Listing, int], later: tuple[Listing, int]) -> None:
         listing, index = first
         where = listing.source.problem("SR111", "error", "", (*listing.prefix, index)).location
-        if second[0].source.dialect == "yaml":
+        if later[0].source.dialect == "yaml":
             finding = error("SR111", None, f"the same rule stands at {where}; remove one")
         else:
             finding = warning("SR204", None, f"the same rule stands at {where}; it counts once")
-        self._note(*second, finding)
+        self._note(*later, finding)
 
 
-def _not_a_rule(item: Any) -> dict[str, Any]:
-    return {"type": "model_type", "loc": (), "input": item, "msg": ""}
+def _absent(name: str, *, by_hand: bool) -> Finding:
+    if by_hand:
+        return error("SR101", name, f"{name} is missing; write it (Sentinel would read 0, which blocks every call)")
+    return warning("SR202", name, f"{name} is missing and is read as 0, as Java does: THIS BLOCKS EVERY CALL")
+
+
+def _with_whole_numbers(model: type[Rule], item: dict[str, Any]) -> Rule:
+    """Takes `1.0` where an integer is needed: JSON has one kind of number. Raises ValidationError."""
+    try:
+        return model.model_validate(item, by_alias=True, by_name=False)
+    except ValidationError as fault:
+        whole = [detail for detail in fault.errors() if _is_whole(detail)]
+        if not whole:
+            raise
+        for detail in whole:
+            item = _replaced(item, detail["loc"], int(detail["input"]))
+        return model.model_validate(item, by_alias=True, by_name=False)
 
 
 def _is_whole(detail: Any) -> bool:
@@ -321,10 +261,3 @@ def _replaced(data: Any, loc: Sequence[str | int], value: Any) -> Any:
     copy: Any = list(data) if isinstance(data, list) else dict(data)
     copy[loc[0]] = _replaced(data[loc[0]], loc[1:], value)
     return copy
-
-
-def _without_nulls(data: Any) -> Any:
-    """An absent key and a null are one thing."""
-    if isinstance(data, dict):
-        return {key: _without_nulls(value) for key, value in data.items() if value is not None}
-    return [_without_nulls(value) for value in data] if isinstance(data, list) else data

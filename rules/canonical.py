@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -30,23 +31,33 @@ def rule_bytes(rule: Rule) -> bytes:
     return rule.__pydantic_serializer__.to_json(rule, exclude_none=True)
 
 
-def canonical_order(rules: Sequence[Rule]) -> list[int]:
-    """Indexes of `rules` sorted by (resource, origin, every field)."""
+def arrange(rules: Sequence[Rule]) -> tuple[list[int], list[tuple[int, int]]]:
+    """(indexes sorted by (resource, origin, every field), pairs (first, later) of indexes of equal rules)."""
     keys = [(rule.resource, rule.scope) for rule in rules]
     order = sorted(range(len(rules)), key=keys.__getitem__)
     if len(set(keys)) == len(keys):
-        return order
-    texts = {key: [] for key in keys}  # type: dict[tuple[str, str], list[int]]
-    for index in order:
-        texts[keys[index]].append(index)
-    return [
-        index
-        for key in dict.fromkeys(keys[index] for index in order)
-        for index in (sorted(texts[key], key=lambda i: rule_bytes(rules[i])) if len(texts[key]) > 1 else texts[key])
-    ]
+        return order, []
+    texts: dict[int, bytes] = {}
+    for earlier, later in pairwise(order):
+        if keys[earlier] == keys[later]:
+            texts[earlier] = texts.get(earlier) or rule_bytes(rules[earlier])
+            texts[later] = rule_bytes(rules[later])
+    order.sort(key=lambda index: (keys[index], texts.get(index, b"")))
+    duplicates = []
+    first = order[0]
+    for index in order[1:]:
+        if keys[index] == keys[first] and texts.get(index) == texts.get(first):
+            duplicates.append((first, index))
+        else:
+            first = index
+    return order, duplicates
+
+
+def write(model: type[Rule], rules: Sequence[Rule], order: Sequence[int]) -> bytes:
+    """The canonical list of the rules that `order` names."""
+    return list_adapter(model).dump_json([rules[index] for index in order], exclude_none=True)
 
 
 def canonical_json(model: type[Rule], rules: Sequence[Rule]) -> bytes:
     """The canonical list. Equal rules are written as often as they occur."""
-    ordered = [rules[index] for index in canonical_order(rules)]
-    return list_adapter(model).dump_json(ordered, exclude_none=True)
+    return write(model, rules, arrange(rules)[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 from sentinel_core.rules.revision import Kind
@@ -12,6 +13,7 @@ from sentinel_core.rules.rule import Rule
 from sentinel_core.rules.ruleset import RuleSet
 
 Action = Literal["add", "remove", "change"]
+Pair = tuple[Rule, Rule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Change:
 class Pairs:
     """Which rule of one list is which of another. Every rule of either list occurs in exactly one place."""
 
-    same: tuple[tuple[Rule, Rule], ...]
+    same: tuple[Pair, ...]
     """Equal content."""
-    changed: tuple[tuple[Rule, Rule], ...]
+    changed: tuple[Pair, ...]
     removed: tuple[Rule, ...]
     added: tuple[Rule, ...]
 
@@ -71,22 +73,36 @@ LADDER: tuple[Callable[[Rule], Hashable], ...] = (_by_id, _by_content, _by_ident
 
 def pair_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Pairs:
     """Finds the counterpart of each rule: same id, else equal, else same subject, else same place in order."""
-    pairs: list[tuple[Rule, Rule]] = []
     left, right = list(old), list(new)
+    same: list[Pair] = []
+    if not any(rule.id is not None for rule in left):
+        left, right = _trim(left, right, same)
+    pairs: list[Pair] = []
     for key in LADDER:
-        left, right = _match(left, right, key, pairs)
         if not left or not right:
             break
-    return Pairs(
-        same=tuple(pair for pair in pairs if pair[0] == pair[1]),
-        changed=tuple(pair for pair in pairs if pair[0] != pair[1]),
-        removed=tuple(left),
-        added=tuple(right),
-    )
+        left, right = _match(left, right, key, pairs)
+    changed = []
+    for pair in pairs:
+        (same if pair[0] == pair[1] else changed).append(pair)
+    return Pairs(same=tuple(same), changed=tuple(changed), removed=tuple(left), added=tuple(right))
+
+
+def _trim(left: list[Rule], right: list[Rule], same: list[Pair]) -> tuple[list[Rule], list[Rule]]:
+    """Pairs the equal beginning and the equal end, which is nearly everything in a large list that was edited."""
+    head = list(takewhile(_equal, zip(left, right, strict=False)))
+    left, right = left[len(head) :], right[len(head) :]
+    tail = list(takewhile(_equal, zip(reversed(left), reversed(right), strict=False)))
+    same += head + tail
+    return left[: len(left) - len(tail)], right[: len(right) - len(tail)]
+
+
+def _equal(pair: Pair) -> bool:
+    return pair[0] == pair[1]
 
 
 def _match(
-    left: list[Rule], right: list[Rule], key: Callable[[Rule], Hashable], pairs: list[tuple[Rule, Rule]]
+    left: list[Rule], right: list[Rule], key: Callable[[Rule], Hashable], pairs: list[Pair]
 ) -> tuple[list[Rule], list[Rule]]:
     """Pairs what has the same key, first with first; returns what is left over."""
     waiting: dict[Hashable, list[Rule]] = defaultdict(list)

@@ -11,7 +11,6 @@ from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_BLANK_BEFORE_COLON = (" :", "\t:", "\n:", "\r:")
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -22,9 +21,7 @@ class _SuspiciousError(ValueError):
 def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     """Strict JSON. Raises RuleRejected for bad syntax, duplicate keys, NaN and infinities, too deep nesting."""
     try:
-        data = json.loads(text, parse_constant=_refuse)
-        if not _plainly_unique(text, data):
-            json.loads(text, object_pairs_hook=_unique)
+        data = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
     except json.JSONDecodeError as fault:
         raise RuleRejected([_syntax(fault, name)]) from None
     except _SuspiciousError:
@@ -58,20 +55,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) != len(pairs):
         raise _SuspiciousError
     return mapping
-
-
-def _plainly_unique(text: str, data: Any) -> bool:
-    """True if no key can be duplicate, by counting alone.
-
-    Every key is followed by a colon, so there are at most as many keys as `":` occurs (it may also occur inside texts).
-    If that is how many were kept, none was dropped. False says nothing.
-    """
-    if not isinstance(data, list) or any(blank in text for blank in _BLANK_BEFORE_COLON):
-        return False
-    try:
-        return sum(map(len, data)) == text.count('":')
-    except TypeError:
-        return False
 
 
 def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:

@@ -48,8 +48,6 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
     field = field_name(loc)
     value = fault["input"]
     kind: str = fault["type"]
-    if not loc:
-        return error("SR102", None, f"a rule is {show(value)}; a mapping such as {{resource: …}} is needed")
     if kind == "missing":
         return _missing(model, field, loc, item)
     if len(loc) == 1 and field in model.names and kind in ("int_type", *_BOUNDS):

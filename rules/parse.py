@@ -9,8 +9,10 @@ from sentinel_core.rules.build import Listing, Options, RuleBuilder, build, paus
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_text import read_json
 from sentinel_core.rules.messages import near, show
+from sentinel_core.rules.quick import quick_set
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS, model_of
 from sentinel_core.rules.revision import Kind, Revision, SourceText
+from sentinel_core.rules.rule import Rule
 from sentinel_core.rules.ruleset import RuleSet
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Source, nowhere
 from sentinel_core.rules.text import blank, decode, read_text
@@ -30,19 +32,28 @@ def parse_rules(
 ) -> RuleSet:
     """A JSON list (text or bytes), or rules as objects, in which the symbolic names of codes may be used.
 
-    `[]` is an explicit empty set. Raises RuleRejected, with code SR001 alone for content that says nothing (blank, null,
-    {}), and UnknownKind. `strict` makes unknown keys errors; `compat` accepts what Java does and we otherwise refuse.
+    `[]` is an explicit empty set. Raises RuleRejected, with code SR001 alone for content that says nothing
+    (blank, null, {}), and UnknownKind. `strict` makes unknown keys errors; `compat` accepts what Java accepts.
     """
     model = model_of(kind)
+    options = Options(strict=strict, compat=compat, limits=limits)
     with paused_gc():
         if isinstance(content, str | bytes | bytearray | memoryview):
             text = content if isinstance(content, str) else bytes(content)
-            source = read_json(decode(text, name, limits), name, limits)
-            if source.data is None or source.data == {}:
-                raise blank(name, "null" if source.data is None else "{}")
-        else:
-            source = _objects(content, name)
-        return build(model, [Listing(source, (), source.data)], Options(strict=strict, compat=compat, limits=limits))
+            return _parse_list(model, text, name, options)
+        source = _objects(content, name)
+        return build(model, [Listing(source, (), source.data)], options)
+
+
+def _parse_list(model: type[Rule], content: str | bytes, name: str, options: Options) -> RuleSet:
+    """A JSON list of one kind."""
+    text = decode(content, name, options.limits)
+    if (quick := quick_set(model, text, options.limits)) is not None:
+        return quick
+    source = read_json(text, name, options.limits)
+    if source.data is None or source.data == {}:
+        raise blank(name, "null" if source.data is None else "{}")
+    return build(model, [Listing(source, (), source.data)], options)
 
 
 def _objects(content: Any, name: str) -> Source:
@@ -71,20 +82,28 @@ def parse_revision(
         model_of(kind)
     options = Options(strict=strict, compat=compat, limits=limits)
     with paused_gc():
-        listings, problems = _collect(revision.texts, wanted, limits)
-        sets: dict[Kind, RuleSet] = {}
-        total = 0
-        for kind in (kind for kind in MODELS if kind in listings):
-            builder = RuleBuilder(MODELS[kind], options)
-            try:
-                sets[kind] = builder.build(listings[kind])
-            except RuleRejected as rejection:
-                problems += rejection.problems
-            total += builder.total
+        sets = _read_texts(revision.texts, wanted, options)
+    return {kind: ruleset.with_revision(revision) for kind, ruleset in sets.items() if kind in wanted}
+
+
+def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Options) -> dict[Kind, RuleSet]:
+    """Every managed kind of the texts. Raises RuleRejected."""
+    if len(texts) == len(wanted) == 1 and texts[0].format == "json" and texts[0].content.lstrip()[:1] == b"[":
+        return {wanted[0]: _parse_list(model_of(wanted[0]), texts[0].content, texts[0].name, options)}
+    listings, problems = _collect(texts, wanted, options.limits)
+    sets: dict[Kind, RuleSet] = {}
+    total = 0
+    for kind in (kind for kind in MODELS if kind in listings):
+        builder = RuleBuilder(MODELS[kind], options)
+        try:
+            sets[kind] = builder.build(listings[kind])
+        except RuleRejected as rejection:
+            problems += rejection.problems
+        total += builder.total
     if any(problem.severity == "error" for problem in problems):
         problems += [warning for ruleset in sets.values() for warning in ruleset.warnings]
-        raise RuleRejected(_in_order(problems, revision.texts), total=total)
-    return {kind: ruleset.with_revision(revision) for kind, ruleset in sets.items() if kind in wanted}
+        raise RuleRejected(_in_order(problems, texts), total=total)
+    return sets
 
 
 def _in_order(problems: list[Problem], texts: Sequence[SourceText]) -> list[Problem]:

@@ -11,10 +11,12 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
 from sentinel_core.rules.errors import Severity
@@ -48,14 +50,16 @@ class Finding:
     """The JSON name, or None for the rule as a whole."""
     message: str
     severity: Severity
+    at_key: bool = False
+    """It is the key that is wrong, not the value."""
 
 
-def error(code: str, field: str | None, message: str) -> Finding:
-    return Finding(code, field, message, "error")
+def error(code: str, field: str | None, message: str, *, at_key: bool = False) -> Finding:
+    return Finding(code, field, message, "error", at_key)
 
 
-def warning(code: str, field: str | None, message: str) -> Finding:
-    return Finding(code, field, message, "warning")
+def warning(code: str, field: str | None, message: str, *, at_key: bool = False) -> Finding:
+    return Finding(code, field, message, "warning", at_key)
 
 
 class Shape(BaseModel):
@@ -64,7 +68,7 @@ class Shape(BaseModel):
     model_config = ConfigDict(
         strict=True,
         frozen=True,
-        extra="ignore",  # unknown keys are reported by the builder, with a hint and a position
+        extra="forbid",  # the builder reports unknown keys, with a hint and a position, before a model sees them
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
@@ -89,7 +93,9 @@ class Shape(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
-    def fields_by_alias(cls) -> Mapping[str, Any]:
+    @cache
+    def fields_by_alias(cls) -> Mapping[str, FieldInfo]:
+        """The fields by JSON name."""
         return {info.alias or name: info for name, info in cls.model_fields.items()}
 
 
@@ -104,7 +110,7 @@ class Rule(Shape):
     names: ClassVar[Mapping[str, Mapping[str, int]]] = {}
     """JSON field → symbolic name → Sentinel's number."""
     loud_defaults: ClassVar[tuple[str, ...]] = ()
-    """JSON fields whose absence Java reads as 0, which then blocks everything: never filled in silently."""
+    """Fields (of one word, so spelled alike everywhere) that Java reads as 0 when absent, which blocks everything."""
     nested: ClassVar[Mapping[str, type[Shape]]] = {}
     """JSON field → the shape of the object (or of each object of the list) that stands in it."""
 
@@ -140,7 +146,9 @@ class Rule(Shape):
         return {**self.__dict__, "id": None}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rule) and type(self) is type(other) and self._content() == other._content()
+        if type(self) is not type(other) or not isinstance(other, Rule):
+            return NotImplemented
+        return self.__dict__ == other.__dict__ or self._content() == other._content()
 
     def __hash__(self) -> int:
         return hash((type(self), *self._content().values()))
