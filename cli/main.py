@@ -18,6 +18,7 @@ from sentinel_core.cli.output import OutputError
 
 PROGRAM = "sentinelctl"
 COMMANDS = {
+    "demo": Lazy("sentinel_core.cli.demo.command:demo", "Show the whole loop on this machine, no server needed."),
     "doctor": Lazy("sentinel_core.cli.doctor:doctor", "Check settings, stores, rules, outbox and audit store."),
     "rules": Lazy("sentinel_core.cli.rules:rules", "Validate, compare, explain and roll back rules."),
     "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
