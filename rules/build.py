@@ -109,6 +109,7 @@ class RuleBuilder:
             rules += self._read(listing)
         order: list[int] = []
         if not self._failed():
+            self._check_together(rules, listings)
             order, duplicates = arrange(rules)
             if duplicates:
                 rules, order = self._without_duplicates(rules, order, duplicates, listings)
@@ -207,11 +208,17 @@ class RuleBuilder:
                 said.add(finding.field)
             return None
 
+    def _check_together(self, rules: list[Rule], listings: Sequence[Listing]) -> None:
+        odd = list(self.model.check_together(rules))
+        origins = _origins(listings) if odd else []
+        for index, finding in odd:
+            self._note(*origins[index], finding)
+
     def _without_duplicates(
         self, rules: list[Rule], order: list[int], duplicates: list[tuple[int, int]], listings: Sequence[Listing]
     ) -> tuple[list[Rule], list[int]]:
         """Equal rules once: an error where people write them, a warning where programs do."""
-        origins = [(listing, index) for listing in listings for index in range(len(listing.items))]
+        origins = _origins(listings)
         for first, later in duplicates:
             self._note_duplicate(origins[first], origins[later])
         if self.options.compat:
@@ -228,6 +235,11 @@ class RuleBuilder:
         else:
             finding = warning("SR204", None, f"the same rule stands at {where}; it counts once")
         self._note(*later, finding)
+
+
+def _origins(listings: Sequence[Listing]) -> list[tuple[Listing, int]]:
+    """Where each rule of the whole stands, when all of them could be read."""
+    return [(listing, index) for listing in listings for index in range(len(listing.items))]
 
 
 def _absent(name: str, *, by_hand: bool) -> Finding:

@@ -82,7 +82,7 @@ def pair_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Pairs:
         if not left or not right:
             break
         left, right = _match(left, right, key, pairs)
-    changed = []
+    changed: list[Pair] = []
     for pair in pairs:
         (same if pair[0] == pair[1] else changed).append(pair)
     return Pairs(same=tuple(same), changed=tuple(changed), removed=tuple(left), added=tuple(right))

@@ -29,7 +29,7 @@ def quick_set(model: type[Rule], text: str, limits: Limits) -> RuleSet | None:
         return None
     if any(not given.issuperset(model.loud_defaults) for given in fields):
         return None
-    if any(True for rule in rules for _ in rule.check()):
+    if any(True for rule in rules for _ in rule.check()) or any(model.check_together(rules)):
         return None
     order, duplicates = arrange(rules)
     if duplicates:

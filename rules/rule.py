@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self
@@ -130,6 +130,12 @@ class Rule(Shape):
 
     def check(self) -> Iterator[Finding]:
         """Errors and warnings that one field alone does not show. Never raises."""
+        yield from ()
+
+    @classmethod
+    def check_together(cls, rules: Sequence[Self]) -> Iterator[tuple[int, Finding]]:
+        """(index, what is odd about that rule beside the others of its list). Never raises."""
+        del rules
         yield from ()
 
     def describe(self) -> str:

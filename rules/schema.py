@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 from sentinel_core.rules.registry import MODELS, model_of
@@ -10,6 +12,7 @@ from sentinel_core.rules.revision import Kind
 from sentinel_core.rules.rule import Rule
 from sentinel_core.rules.signature import CONSOLE_KEYS
 
+FOLDER = Path(__file__).parent / "schemas"
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -98,3 +101,25 @@ def _draft7(schema: Any) -> Any:
         else:
             result[key] = _draft7(value)
     return result
+
+
+def published() -> dict[str, str]:
+    """File name → text of every schema that the package carries in `rules/schemas/`."""
+    schemas = {
+        "sentinel-rules": json_schema(None),
+        **{f"{kind.replace('_', '-')}-rules": json_schema(kind) for kind in MODELS},
+    }
+    return {
+        f"{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n" for name, schema in schemas.items()
+    }
+
+
+def publish(folder: Path = FOLDER) -> None:
+    """Writes them; the tests fail when this was forgotten."""
+    folder.mkdir(exist_ok=True)
+    for name, text in published().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    publish()

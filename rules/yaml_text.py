@@ -42,6 +42,16 @@ def next_event(text: str) -> Callable[[], Any]:
 
 def read_yaml(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     """One YAML 1.2 document. Raises RuleRejected with every fault of the text that does not hide the rest."""
+    data, root = read_nodes(text, name, limits)
+
+    def locate(path: Path, *, at_key: bool = False) -> Position:
+        return _position(find(root, path, at_key=at_key))
+
+    return Source(name=name, data=data, dialect="yaml", locate=locate)
+
+
+def read_nodes(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, Any]:
+    """(data, tree of the parser's events as `source.find` describes it). Raises RuleRejected."""
     builder = _Builder(text, name, limits)
     try:
         data, root = builder.document()
@@ -51,11 +61,7 @@ def read_yaml(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
         raise RuleRejected([*builder.problems(None), fatal.problem]) from None
     if builder.faults:
         raise RuleRejected(builder.problems(data))
-
-    def locate(path: Path, *, at_key: bool = False) -> Position:
-        return _position(find(root, path, at_key=at_key))
-
-    return Source(name=name, data=data, dialect="yaml", locate=locate)
+    return data, root
 
 
 def _position(event: Any) -> Position:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Self
 
 from sentinel_core.rules.rule import Finding, Name, Natural, OriginRule, warning
 
@@ -34,6 +34,17 @@ class AuthorityRule(OriginRule):
             yield warning(
                 "SR211", "limitApp", f'limitApp "{self.limit_app}" has blanks in its list; Java does not trim them'
             )
+
+    @classmethod
+    def check_together(cls, rules: Sequence[Self]) -> Iterator[tuple[int, Finding]]:
+        seen: set[str] = set()
+        for index, rule in enumerate(rules):
+            if rule.resource in seen:
+                yield (
+                    index,
+                    warning("SR212", "resource", f"{rule.resource} has an authority rule already; Java keeps one"),
+                )
+            seen.add(rule.resource)
 
     def describe(self) -> str:
         verb = {WHITE: "only", BLACK: "not"}.get(self.strategy, "any caller, whatever the list:")

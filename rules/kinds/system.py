@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Self
 
 from pydantic import Field
 
@@ -57,6 +57,11 @@ class SystemRule(Rule):
         for name, value in self.limits().items():
             if value == 0:
                 yield warning("SR205", name, f"{name} is 0: nearly every inbound call is blocked")
+
+    @classmethod
+    def check_together(cls, rules: Sequence[Self]) -> Iterator[tuple[int, Finding]]:
+        if len(rules) > 1 and not rules[-1].limits() and any(rule.limits() for rule in rules):
+            yield len(rules) - 1, warning("SR217", None, "the last rule limits nothing: Java then checks none of them")
 
     def describe(self) -> str:
         return ", ".join(f"{name} ≤ {value:g}" for name, value in self.limits().items()) or "off"
