@@ -90,6 +90,7 @@ _NEXT_STEPS = {
 
 def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
     """Imported when something failed, so that a run that goes well does not pay for it."""
+    from sentinel_core.audit.errors import AuditError, QueryInvalid, StoreUnavailable
     from sentinel_core.cli.output import OutputError
     from sentinel_core.datasources.contract import (
         DatasourceError,
@@ -109,5 +110,8 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (SourceMisconfigured, Exit.BAD_SETTINGS),
         (DatasourceError, Exit.ERROR),
         (SettingsError, Exit.BAD_SETTINGS),
+        (QueryInvalid, Exit.USAGE),
+        (StoreUnavailable, Exit.UNREACHABLE),
+        (AuditError, Exit.ERROR),
         (OutputError, Exit.ERROR),
     )

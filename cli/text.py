@@ -86,3 +86,8 @@ def pad(text: str, width: int) -> str:
 def plain(text: str) -> str:
     """The same words in ASCII, for a terminal that knows no more; what has no word keeps its character."""
     return "".join(_PLAIN.get(char, char) for char in text)
+
+
+def plural(count: int, word: str) -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -32,8 +32,6 @@ class Found:
     problems: list[str] = field(default_factory=list)
     origins: dict[Location, str] = field(default_factory=dict)
     """`sentinel.yaml:7:3` or `SENTINEL_AUDIT__OUTBOX`, by field names."""
-    file: Path | None = None
-    """The project file, when there is one."""
 
     def merge(self, location: Location, value: object, origin: str) -> None:
         """Sets one leaf; later calls win."""
@@ -58,7 +56,7 @@ class Found:
 def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]) -> Found:
     """Reads all sources from the weakest to the strongest."""
     found = Found()
-    project = config or _named_by_environment() or find_project_file(Path.cwd())
+    project = settings_file(config)
     base = project.absolute().parent if project is not None else Path.cwd()
     for location, value in leaves(model):
         if location in (*_PATHS, *_URIS):
@@ -66,7 +64,6 @@ def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]
     if user_file().is_file():
         _read_file(model, user_file(), found)
     if project is not None:
-        found.file = project
         _read_file(model, project, found)
     _read_environment(model, found)
     for name, value in flags.items():
@@ -74,9 +71,10 @@ def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]
     return found
 
 
-def _named_by_environment() -> Path | None:
-    name = os.environ.get("SENTINEL_CONFIG")
-    return Path(name) if name else None
+def settings_file(config: Path | None) -> Path | None:
+    """The project file: the one named, else `SENTINEL_CONFIG`, else the one found; None where there is none."""
+    named = os.environ.get("SENTINEL_CONFIG")
+    return config or (Path(named) if named else find_project_file(Path.cwd()))
 
 
 def find_project_file(start: Path) -> Path | None:

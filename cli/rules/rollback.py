@@ -13,7 +13,7 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, store_option
-from sentinel_core.cli.rules.sides import numbered, short_version, title_of
+from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Item, Writable, Written
@@ -33,6 +33,8 @@ class Step:
     """Kinds that would lose all their rules."""
     unmanaged: tuple[Kind, ...]
     """Kinds that the target says nothing about: engines keep what they run."""
+    comparable: bool
+    """False where the rules that stand are not valid: one more reason to roll back, and nothing to compare with."""
     same: bool
     """The rules of the target stand already."""
 
@@ -112,7 +114,7 @@ def _target(
     if [number, commit, steps].count(None) < 2:
         raise UsageProblem("--to, --to-commit and --steps name the target in three ways", next_step="give one of them")
     if commit is not None:
-        found = present(source.at(item, commit), source)
+        found = present(at_revision(source, item, commit), source)
         return found, f"commit {short_version(found)}"
     wanted = number if number is not None else max(revisions) - (steps or 1)
     if wanted not in revisions:
@@ -143,12 +145,12 @@ def _plan(current: Revision, target: Revision, name: str, kinds: Sequence[Kind])
             kind for kind, rules in (old or {}).items() if rules.rules and kind in new and not new[kind].rules
         ),
         unmanaged=difference.only_old,
+        comparable=old is not None,
         same=old is not None and old.keys() == new.keys() and not difference.count,
     )
 
 
 def _sets_or_none(revision: Revision, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
-    """None where the rules that stand are not valid: one more reason to roll back."""
     try:
         return parse_revision(revision, kinds)
     except RuleRejected:
@@ -157,12 +159,13 @@ def _sets_or_none(revision: Revision, kinds: Sequence[Kind]) -> Mapping[Kind, Ru
 
 def _show_plan(app: App, step: Step, title: str) -> None:
     app.out.say(title, "  →  ", step.name)
+    if not step.comparable:
+        app.out.say("note: the rules that stand are not valid and cannot be compared; engines run older ones")
+        return
     for line in change_lines(step.difference):
         app.out.say(*line)
     for kind in step.unmanaged:
         app.out.say(f"note: {step.name} does not manage {kind}; engines keep the {kind} rules they run")
-    if step.difference.only_new and not step.difference.changes:
-        app.out.say("note: the rules that stand are not valid and cannot be compared; engines run older ones")
     app.out.say(summary(step.difference, now="now", then="then"))
 
 

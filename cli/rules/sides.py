@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
-from sentinel_core import datasources
 from sentinel_core.cli import git
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import read_revisions, shown
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
-from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable
+from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, parse_revision
 
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
@@ -95,18 +96,28 @@ def numbered(source: HasHistory, item: Item) -> dict[int, Revision]:
 def _committed(app: App, rev: str, kind: Kind | None) -> Side:
     """The rules as code at a commit: of the repository around `rules`, else of the first Git store."""
     with opened(app, _repository_uri(app)) as source:
-        if not isinstance(source, HasHistory):
-            raise BadSettings(f"{source.uri} has no commits", next_step=f"name a side as one of {FORMS}")
-        item = source.items(KINDS)[0]
-        revision = present(source.at(item, rev), source)
-        return _side(title_of(source, revision), [(revision, (kind,) if kind else item.kinds)])
+        parts = [(at_revision(source, item, rev), item.kinds) for item in source.items((kind,) if kind else KINDS)]
+        found = [(reading, kinds) for reading, kinds in parts if not isinstance(reading, Absent)]
+        if not found:
+            present(parts[0][0], source)
+        return _side(title_of(source, found[0][0]), found)
+
+
+def at_revision(source: Readable, item: Item, rev: str) -> Reading:
+    """The item at a revision that somebody typed. Raises UsageProblem where the store has none of that name."""
+    if not isinstance(source, HasHistory):
+        raise BadSettings(f"{source.uri} has no commits", next_step=f"name a side as one of {FORMS}")
+    try:
+        return source.at(item, rev)
+    except SourceMisconfigured as error:
+        raise UsageProblem(str(error), next_step="sentinelctl rules history    (lists the revisions)") from error
 
 
 def _repository_uri(app: App) -> str:
     rules = Path(app.settings.rules)
     top = git.top_of(rules)
     if top is not None and git.is_tracked(top, rules):
-        return f"git+file://{top}?ref=HEAD&path={rules.resolve().relative_to(top).as_posix()}"
+        return f"git+file://{quote(str(top))}?ref=HEAD&path={quote(rules.resolve().relative_to(top).as_posix())}"
     stores = [uri for uri in app.settings.stores if uri.startswith(("git+", "git:"))]
     if stores:
         return stores[0]
@@ -140,8 +151,11 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
 
 
 def title_of(source: Readable, revision: Revision) -> str:
-    """`git+file:///srv/rules.git @9f1c2ab34d5e`: the store and its revision, short."""
-    return f"{datasources.mask_uri(source.uri)} @{short_version(revision)}"
+    """`git main@9f1c2ab34d5e (rules)` for Git, else the store's URI and version."""
+    uri = SourceUri.parse(source.uri)
+    if uri.scheme.startswith("git"):
+        return f"git {uri.query.get('ref', 'HEAD')}@{short_version(revision)} ({uri.query.get('path', '.')})"
+    return f"{source.uri} @{short_version(revision)}"
 
 
 def short_version(revision: Revision) -> str:

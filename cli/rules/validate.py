@@ -13,7 +13,7 @@ from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.inputs import given_or_default, read_revisions
 from sentinel_core.cli.rules.options import kind_option
-from sentinel_core.cli.text import Span, Styled
+from sentinel_core.cli.text import Span, Styled, plural
 from sentinel_core.rules import Kind, Problem, Revision, RuleRejected, parse_revision
 
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -110,8 +110,3 @@ def _summary(checked: Sequence[Checked]) -> str:
         return f"{rules} valid" + (f", {plural(warnings, 'warning')}." if warnings else ".")
     counts = plural(errors, "error") + (f", {plural(warnings, 'warning')}" if warnings else "")
     return f"{counts} in {rules}. Nothing was changed."
-
-
-def plural(count: int, word: str) -> str:
-    """`1 rule`, `2 rules`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,0 +1,15 @@
+"""`sentinelctl audit`: the table of its commands; each stands in a file of its own."""
+
+from __future__ import annotations
+
+from sentinel_core.cli.app import shared_options
+from sentinel_core.cli.lazy import Lazy, LazyGroup
+
+_HERE = "sentinel_core.cli.audit"
+COMMANDS = {
+    "query": Lazy(f"{_HERE}.query:query", "Search the changes of rules."),
+    "who": Lazy(f"{_HERE}.who:who", "Who changed the rules of a resource, when and why."),
+    "show": Lazy(f"{_HERE}.show:show", "One change whole, as a patch, and what would undo it."),
+}
+
+audit = LazyGroup("audit", help="Who changed which rule, when and why.", lazy=COMMANDS, shared=shared_options)

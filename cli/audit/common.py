@@ -1,0 +1,105 @@
+"""What the audit commands share: the store, the zone, and how a change reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from sentinel_core.audit.errors import SinkUnavailable
+from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.query.interval import Interval
+from sentinel_core.audit.store import open_store
+from sentinel_core.audit.store.contract import AuditStore, EventHead
+from sentinel_core.cli.app import App
+from sentinel_core.cli.encode import to_json
+from sentinel_core.cli.text import Styled
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SHORT = 12
+SHORT_ID = 8
+SIGNS = {
+    "add": Styled("+", "green"),
+    "remove": Styled("-", "red"),
+    "change": Styled("~", "yellow"),
+    "rejected": Styled("!", "red"),
+    "seen": Styled("=", "dim"),
+}
+
+
+def zone_option(command: Command) -> Command:
+    """`--zone`: in which times are understood and shown."""
+    return click.option("--zone", metavar="NAME", help="Time zone, e.g. Asia/Shanghai (default: this machine's).")(
+        command
+    )
+
+
+@contextmanager
+def opened(app: App) -> Iterator[AuditStore]:
+    """The audit store of the settings, for reading. Says when events are still on their way to it."""
+    store = open_store(app.settings.audit.store, read_only=True)
+    try:
+        _say_waiting(app)
+        yield store
+    finally:
+        store.close()
+
+
+def _say_waiting(app: App) -> None:
+    outbox = Outbox(app.settings.audit.outbox)
+    if not Path(app.settings.audit.outbox).is_file():
+        return
+    try:
+        waiting = outbox.depth()
+    except SinkUnavailable:
+        return  # `doctor` tells; what the store has is still worth showing
+    finally:
+        outbox.close()
+    if waiting:
+        app.out.say(f"note: {waiting} events wait in the outbox of this machine and are not in the store yet")
+
+
+def clock(moment: datetime, zone: tzinfo, interval: Interval | None) -> str:
+    """The time of day where the whole window is one day, else with the date."""
+    there = moment.astimezone(zone)
+    if interval is not None:
+        first, last = interval.start.astimezone(zone), interval.end.astimezone(zone)
+        if first.date() == last.date():
+            return f"{there:%H:%M:%S}"
+    return f"{there:%Y-%m-%d %H:%M:%S}"
+
+
+def author(head: EventHead) -> str:
+    """`chen (git 9f1c2ab34d5e)`, `ops-li (console)`: who, and by which channel."""
+    name = (head.author or "unknown").partition(" <")[0]
+    how = " ".join(part for part in (head.channel, (head.commit or "")[:SHORT]) if part)
+    return f"{name} ({how})" if how else name
+
+
+def value(of: Any) -> str:
+    """A value of a rule in a line; – where there is none."""
+    return "–" if of is None else of if isinstance(of, str) else to_json(of, ascii_only=False)
+
+
+def what(action: str, field: str | None, old: Any, new: Any) -> str:
+    """`count  20 → 25`, `rule added`, `rule removed`."""
+    if action == "rejected":
+        return f"refused: {problem_text(new)}"
+    if action == "seen":
+        return "stood there when first looked at"
+    if field is None:
+        return {"add": "rule added", "remove": "rule removed"}.get(action, action)
+    return f"{field}  {value(old)} → {value(new)}"
+
+
+def problem_text(problem: Any) -> str:
+    """`sentinel-rules.yaml:2:49: SR102 count is "3O"; a number is needed`, of a problem as events carry it."""
+    if not isinstance(problem, Mapping):
+        return value(problem)
+    place = ":".join(str(problem[name]) for name in ("file", "line", "column") if problem.get(name) is not None)
+    words = " ".join(str(problem[name]) for name in ("code", "message") if problem.get(name))
+    return f"{place}: {words}" if place else words

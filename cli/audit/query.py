@@ -1,0 +1,99 @@
+"""`sentinelctl audit query`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
+import click
+
+from sentinel_core.audit.query.grammar import Question, parse_query
+from sentinel_core.audit.query.zones import zone_named
+from sentinel_core.audit.store.contract import Page, Row
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, what, zone_option
+from sentinel_core.cli.moments import utc_now
+from sentinel_core.cli.output import View, table
+from sentinel_core.cli.text import Span, plural
+
+
+@click.command()
+@click.argument("terms", metavar="[TERM]...", nargs=-1)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows to show.")
+@click.option("--after", metavar="TOKEN", help="Go on where the page before ended; it prints the token.")
+@zone_option
+@output_options
+@pass_app
+def query(app: App, terms: tuple[str, ...], limit: int, after: str | None, zone: str | None) -> None:
+    """Search the changes of rules, newest first.
+
+    \b
+    TERMs must all hold:
+      order_create  resource:order-*   a resource, * is any text
+      field:count  kind:flow  author:chen  channel:git  commit:9f1c2ab  env:prod
+      count>300                        a change that set it so (also < <= >= =)
+      since:2h  until:friday  in:"last wednesday afternoon"  in:上周三下午
+      -env:staging                     not; a comma between values is "or"
+    Put -- before a term that begins with a minus.
+    """
+    place = zone_named(zone)
+    question = parse_query(" ".join(_quoted(term) for term in terms), now=utc_now(), zone=place)
+    if question.interval is not None:
+        app.out.say(question.interval.describe())
+    with opened(app) as store:
+        page = store.query(question.query(limit=limit, after=after))
+    app.out.show(_view(page, question, place))
+    app.out.say("No change matches." if not page.rows else plural(len(page.rows), "row") + ".")
+    if page.next is not None:
+        app.out.say(f"There is more: add --after {page.next}")
+
+
+def _quoted(term: str) -> str:
+    """The shell took away the quotes around blanks; the grammar wants them."""
+    name, colon, text = term.partition(":")
+    if colon and " " in text and not text.startswith('"') and " " not in name:
+        return f'{name}:"{text}"'
+    return term
+
+
+def row_json(row: Row) -> dict[str, object]:
+    """A change with the event it belongs to."""
+    facts = {name: getattr(row, name) for name in ("action", "kind", "resource", "rule", "field", "old", "new")}
+    return {**facts, "event": row.event.to_json()}
+
+
+def _view(page: Page, question: Question, zone: tzinfo) -> View:
+    items = [row_json(row) for row in page.rows]
+
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
+        if page.rows:
+            headers = ["WHEN", "WHO", "", "KIND", "RESOURCE", "WHAT", "WHY", "ID"] + (
+                ["ENV", "APP", "SOURCE"] if wide else []
+            )
+            yield from table(headers, [_cells(row, zone, wide=wide) for row in page.rows])
+
+    return View(
+        document={
+            "interval": question.interval and question.interval.to_json(),
+            "changes": items,
+            "next": page.next,
+        },
+        items=items,
+        names=[row.event.id for row in page.rows],
+        lines=lines,
+    )
+
+
+def _cells(row: Row, zone: tzinfo, *, wide: bool) -> list[Span]:
+    head = row.event
+    cells: list[Span] = [
+        clock(head.time, zone, None),
+        author(head),
+        SIGNS.get(row.action, row.action),
+        row.kind or "–",
+        row.resource or "–",
+        what(row.action, row.field, row.old, row.new),
+        "–" if row.action == "rejected" else head.reason or (head.message or "").partition("\n")[0] or "–",
+        head.id[:SHORT_ID],
+    ]
+    return cells + ([head.environment or "–", head.app or "–", head.source] if wide else [])

@@ -1,0 +1,182 @@
+"""`sentinelctl audit who`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+
+import click
+
+from sentinel_core.audit.query.interval import Interval, between, since
+from sentinel_core.audit.query.who import Answer, Blame, FieldChange
+from sentinel_core.audit.query.who import who as ask
+from sentinel_core.audit.query.zones import zone_named
+from sentinel_core.audit.store.contract import Condition
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
+from sentinel_core.cli.exits import UsageProblem
+from sentinel_core.cli.moments import age, utc_now
+from sentinel_core.cli.output import View
+from sentinel_core.cli.text import Span, Styled, display_width, pad, plural, visible
+
+EVER = "1970-01-01T00:00Z"
+TOGETHER_SHOWN = 5
+
+
+@click.command()
+@click.argument("resource")
+@click.option("--field", metavar="NAME", help="Only changes of this field, e.g. count.")
+@click.option("--between", "window", nargs=2, metavar="START END", help="From START up to END, END not included.")
+@click.option("--since", "start", metavar="TIME", help="From TIME until now; 2h is two hours ago.")
+@click.option("--at", "moment", metavar="TIME", help="The change that was in force at TIME.")
+@click.option("--env", metavar="NAME", help="Only this environment.")
+@zone_option
+@output_options
+@pass_app
+def who(
+    app: App,
+    resource: str,
+    field: str | None,
+    window: tuple[str, str] | None,
+    start: str | None,
+    moment: str | None,
+    env: str | None,
+    zone: str | None,
+) -> None:
+    """Who changed the rules of a resource, when, by which channel and commit, from what to what, and why.
+
+    TIME is RFC 3339 (2026-11-25T14:00+08:00), a date, a duration (2h) or a phrase, English or Chinese: "last wednesday
+    12:00", 上周三下午. The window that was understood is told on stderr with its time zone. Without one, all is told.
+    RESOURCE may hold * for any text.
+    """
+    place = zone_named(zone)
+    interval = _interval(window, start, moment, utc_now(), place)
+    app.out.say("all changes so far" if _is_all(window, start, moment) else _told(interval, moment, place))
+    conditions = (Condition("environment", "is", (env,)),) if env else ()
+    with opened(app) as store:
+        answer = ask(store, resource, interval=interval, field=field, conditions=conditions)
+    if moment is not None:
+        answer = _in_force(answer)
+    app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval))
+    app.out.say(_summary(answer, place))
+
+
+def _is_all(*given: object) -> bool:
+    return not any(given)
+
+
+def _interval(
+    window: tuple[str, str] | None, start: str | None, moment: str | None, now: datetime, zone: tzinfo
+) -> Interval:
+    if [window, start, moment].count(None) < 2:
+        raise UsageProblem("--between, --since and --at name the time in three ways", next_step="give one of them")
+    if window is not None:
+        return between(*window, now=now, zone=zone)
+    if start is not None:
+        return since(start, now=now, zone=zone)
+    return between(EVER, moment if moment is not None else now.isoformat(), now=now, zone=zone)
+
+
+def _told(interval: Interval, moment: str | None, zone: tzinfo) -> str:
+    if moment is not None:
+        return f"in force at {interval.end.astimezone(zone):%Y-%m-%d %H:%M:%S} {zone}"
+    return interval.describe()
+
+
+def _in_force(answer: Answer) -> Answer:
+    """Of everything up to a moment, what still held then: the last change."""
+    return replace(
+        answer, changes=answer.changes[-1:], rejections=(), baseline=() if answer.changes else answer.baseline[-1:]
+    )
+
+
+def _view(answer: Answer, zone: tzinfo, interval: Interval | None) -> View:
+    document = answer.to_json()
+
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
+        width = max(
+            (display_width(visible(author(each.event))) for each in (*answer.changes, *answer.rejections)), default=0
+        )
+        for each in sorted((*answer.changes, *answer.rejections), key=lambda each: each.event.time):
+            if isinstance(each, Blame):
+                yield from _blame_lines(each, answer, zone, interval, width, wide=wide)
+            else:
+                head = each.event
+                lead = f"{clock(head.time, zone, interval)}  {pad(visible(author(head)), width)}  "
+                yield (lead, SIGNS["rejected"], f" {what('rejected', None, None, each.problem.new)}")
+
+    return View(
+        document={name: part for name, part in document.items() if name != "formatVersion"},
+        items=document["changes"],
+        names=[blame.event.id for blame in answer.changes],
+        lines=lines,
+    )
+
+
+def _blame_lines(
+    blame: Blame, answer: Answer, zone: tzinfo, interval: Interval | None, width: int, *, wide: bool
+) -> Iterator[Sequence[Span]]:
+    head = blame.event
+    when = clock(head.time, zone, interval)
+    indent = " " * len(when)
+    several = "*" in answer.resource
+    for index, change in enumerate(blame.changes):
+        lead = f"{when}  {pad(visible(author(head)), width)}" if not index else f"{indent}  {' ' * width}"
+        named = f"{change.resource}  " if several else ""
+        yield (
+            lead,
+            "  ",
+            SIGNS.get(change.action, change.action),
+            f" {named}{what(change.action, change.field, change.old, change.new)}",
+        )
+    yield (Styled(f"{indent}  {_reasons(blame, zone, interval, wide=wide)}", "dim"),)
+    if blame.together:
+        yield (Styled(f"{indent}  with it: {_together(blame)}", "dim"),)
+
+
+def _reasons(blame: Blame, zone: tzinfo, interval: Interval | None, *, wide: bool) -> str:
+    head = blame.event
+    why = head.reason or (head.message or "").partition("\n")[0]
+    parts = [f"reason: {why or '–'}"]
+    if head.rollback_of:
+        undone = clock(blame.undoes, zone, interval) if blame.undoes else head.rollback_of[:12]
+        parts.append(f"rollback of {undone}")
+    if blame.seen.instances:
+        count = len(blame.seen.instances)
+        spread = f" in {blame.seen.spread.total_seconds():.1f} s" if count > 1 else ""
+        parts.append(f"seen by {plural(count, 'instance')}{spread}")
+    parts.append(f"id {head.id if wide else head.id[:SHORT_ID]}")
+    if wide:
+        parts += [f"env {head.environment}", f"source {head.source}"]
+    return "   ".join(parts)
+
+
+def _together(blame: Blame) -> str:
+    shown = ", ".join(map(_brief, blame.together[:TOGETHER_SHOWN]))
+    left = blame.together_total - min(len(blame.together), TOGETHER_SHOWN)
+    return f"{shown}, and {left} more" if left else shown
+
+
+def _brief(change: FieldChange) -> str:
+    if change.field is None:
+        return f"{change.resource} {what(change.action, None, None, None)}"
+    return f"{change.resource}.{change.field} {value(change.old)} → {value(change.new)}"
+
+
+def _summary(answer: Answer, zone: tzinfo) -> str:
+    parts = [plural(len(answer.changes), "change")]
+    if answer.rejections:
+        parts.append(f"{len(answer.rejections)} refused")
+    text = ", ".join(parts) + "."
+    if answer.truncated:
+        text += " There is more; narrow the window."
+    if answer.before is not None:
+        head = answer.before.event
+        ago = age((answer.interval.end - head.time).total_seconds())
+        when = f"{clock(head.time, zone, None)} ({ago} earlier)"
+        text += f" The last before: {when}, {author(head)}, id {head.id[:SHORT_ID]}."
+    elif not answer.changes and answer.baseline:
+        head = answer.baseline[-1].event
+        text += f" It stood there when first looked at, {clock(head.time, zone, None)}; who made it is not known here."
+    return text

@@ -1,0 +1,262 @@
+"""What `doctor` looks at. Every check ends in lines, never in an exception, and none waits longer than it may."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from sentinel_core.audit.errors import AuditError
+from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.redact import mask_text
+from sentinel_core.audit.store import open_store
+from sentinel_core.audit.store.contract import Query
+from sentinel_core.cli import git
+from sentinel_core.cli.app import App
+from sentinel_core.cli.doctor import Check
+from sentinel_core.cli.exits import Exit, UsageProblem, code_of
+from sentinel_core.cli.moments import age, utc_now
+from sentinel_core.cli.rules.inputs import shown
+from sentinel_core.cli.rules.sides import short_version
+from sentinel_core.cli.text import plural
+from sentinel_core.cli.version import engine_build
+from sentinel_core.datasources.contract import Absent, DatasourceError, Readable
+from sentinel_core.rules import Kind, RuleRejected, parse_revision
+from sentinel_core.settings import Settings, SettingsError, parse_duration
+from sentinel_core.settings_sources import settings_file
+from sentinel_core.start import open_stores
+
+OLDEST_GIT = (2, 31)
+LOW_DISK_BYTES = 100 * 2**20
+OLD_EVENT_S = 300.0
+
+
+def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
+    """In the order in which a rule travels; what needs the settings is left out where they are bad."""
+    limit = _limit(timeout)
+    yield from (_python(), _git(), _engine())
+    found = settings_file(app.config)
+    try:
+        settings = app.settings
+    except SettingsError as error:
+        for problem in error.problems:
+            yield Check("settings", "fail", problem, "mend it and run this again", Exit.BAD_SETTINGS)
+        return
+    where = str(found) if found else "no sentinel.yaml here or above; defaults and environment are used"
+    yield Check("settings", "ok", f"{where}; app {settings.app}, environment {settings.environment}")
+    yield from _rules_as_code(settings)
+    yield from _stores(settings, limit or settings.timeout)
+    yield from (_outbox(settings), _audit_store(settings), _last_good(settings))
+
+
+def _limit(timeout: str | None) -> float | None:
+    try:
+        value = None if timeout is None else float(str(parse_duration(timeout)))
+    except ValueError as error:
+        raise UsageProblem(f"--timeout {timeout}: {error}", next_step="for example: --timeout 5s") from error
+    return value
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})")
+
+
+def _git() -> Check:
+    version = git.version()
+    if version is None:
+        return Check("git", "warn", "not found on PATH", "install Git: stores in Git cannot be used without it")
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < OLDEST_GIT:
+        wanted = ".".join(map(str, OLDEST_GIT))
+        return Check("git", "warn", f"{version} is old", f"install Git {wanted} or newer")
+    return Check("git", "ok", version)
+
+
+def _engine() -> Check:
+    if engine_build() == "compiled":
+        return Check("engine", "ok", "compiled")
+    return Check("engine", "ok", "pure Python; a build with a C compiler is about twice as fast")
+
+
+def _rules_as_code(settings: Settings) -> Iterator[Check]:
+    from sentinel_core.cli.rules.inputs import read_revisions
+
+    path = Path(settings.rules)
+    if not path.exists():
+        return
+    try:
+        parts = [parse_revision(revision, kinds) for revision, kinds in read_revisions(str(path), None)]
+    except (RuleRejected, UsageProblem) as error:
+        yield Check(
+            "rules",
+            "fail",
+            f"{shown(path)}: {_first_line(error)}",
+            f"sentinelctl rules validate {shown(path)}",
+            Exit.INVALID_RULES,
+        )
+        return
+    count = sum(len(ruleset.rules) for part in parts for ruleset in part.values())
+    warnings = sum(len(ruleset.warnings) for part in parts for ruleset in part.values())
+    text = f"{shown(path)}: {plural(count, 'rule')}, valid"
+    if warnings:
+        yield Check(
+            "rules", "warn", f"{text}, {plural(warnings, 'warning')}", f"sentinelctl rules validate {shown(path)}"
+        )
+    else:
+        yield Check("rules", "ok", text)
+
+
+# -- stores ------------------------------------------------------------------------------------------------------------
+
+
+def _stores(settings: Settings, limit: float) -> Iterator[Check]:
+    if not settings.stores:
+        yield Check("store", "warn", "none is configured", "write `stores: [URI]` into sentinel.yaml")
+        return
+    with ExitStack() as undo:
+        try:
+            stores = list(open_stores(settings, undo))
+        except (DatasourceError, SettingsError) as error:
+            yield Check("store", "fail", str(error), "mend `stores` in the settings", code_of(error))
+            return
+        running = [_Bounded(lambda source=source, kinds=kinds: _store(source, kinds)) for source, kinds in stores]  # type: ignore[misc]  # bound now, not at the call
+        deadline = time.monotonic() + limit
+        for (source, _), each in zip(stores, running, strict=True):
+            late = Check(
+                "store",
+                "fail",
+                f"{source.uri}: no answer within {limit:g} s",
+                "check the network and the address",
+                Exit.UNREACHABLE,
+            )
+            yield each.result(deadline, late)
+
+
+class _Bounded:
+    """A check on a thread of its own, which is left behind when it takes too long."""
+
+    def __init__(self, check: Callable[[], Check]) -> None:
+        self._done: list[Check] = []
+        self._thread = threading.Thread(target=lambda: self._done.append(check()), daemon=True)
+        self._thread.start()
+
+    def result(self, deadline: float, late: Check) -> Check:
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        return self._done[0] if self._done else late
+
+
+def _store(source: Readable, kinds: Sequence[Kind]) -> Check:
+    began = time.monotonic()
+    try:
+        found = [(item, source.read(item)) for item in source.items(kinds)]
+        took = (time.monotonic() - began) * 1000
+        rules = 0
+        versions = []
+        for item, reading in found:
+            if not isinstance(reading, Absent):
+                rules += sum(len(ruleset.rules) for ruleset in parse_revision(reading, item.kinds).values())
+                versions.append(short_version(reading))
+    except RuleRejected as error:
+        step = f"sentinelctl rules show '{source.uri}'    (tells every problem)"
+        return Check("store", "fail", f"{source.uri}: {_first_line(error)}", step, Exit.INVALID_RULES)
+    except Exception as error:  # noqa: BLE001 -- an adapter may raise anything; the report goes on with the next store
+        return Check(
+            "store",
+            "fail",
+            f"{source.uri}: {_first_line(error)}",
+            "see what it says, then run this again",
+            code_of(error),
+        )
+    if not versions:
+        reasons = "; ".join(reading.reason for _, reading in found if isinstance(reading, Absent))
+        return Check(
+            "store",
+            "warn",
+            f"{source.uri}: reached in {took:.0f} ms, but it holds no rules ({reasons})",
+            "check its ref and path",
+        )
+    text = f"{source.uri}: {took:.0f} ms, at {', '.join(dict.fromkeys(versions))}, {plural(rules, 'rule')}, valid"
+    return Check("store", "ok", text)
+
+
+# -- evidence ----------------------------------------------------------------------------------------------------------
+
+
+def _outbox(settings: Settings) -> Check:
+    path = Path(settings.audit.outbox)
+    trouble = _not_writable(path)
+    if trouble is not None:
+        return Check(
+            "outbox", "fail", f"{path}: {trouble}", "let this user write there: events are kept there first", Exit.ERROR
+        )
+    if not path.exists():
+        return Check("outbox", "ok", f"{path}: not made yet; it is made with the first event")
+    outbox = Outbox(path)
+    try:
+        depth, parked, oldest = outbox.depth(), outbox.parked_count(), outbox.oldest()
+    except AuditError as error:
+        return Check("outbox", "fail", str(error), "look at the disk and the file's permissions", Exit.ERROR)
+    finally:
+        outbox.close()
+    waited = (utc_now() - oldest).total_seconds() if oldest else 0.0
+    text = f"{path}: {depth} waiting" + (f", the oldest for {age(waited)}" if oldest else "")
+    if parked:
+        return Check(
+            "outbox", "warn", f"{text}, {parked} refused by the store and parked", "read the log of the service for why"
+        )
+    if waited > OLD_EVENT_S:
+        return Check("outbox", "warn", text, "is the service running? It delivers them, or the next start does")
+    return Check("outbox", "ok", text)
+
+
+def _audit_store(settings: Settings) -> Check:
+    uri = settings.audit.store
+    try:
+        store = open_store(uri, read_only=True)
+        try:
+            page = store.query(Query(limit=1))
+        finally:
+            store.close()
+    except AuditError as error:
+        missing = "there is no audit store yet" in str(error)
+        if missing:
+            return Check("audit", "ok", f"{mask_text(uri)}: not made yet; it is made with the first event")
+        return Check("audit", "fail", str(error), "check audit.store in the settings", code_of(error))
+    if not page.rows:
+        return Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet")
+    newest = page.rows[0].event.time
+    return Check(
+        "audit", "ok", f"{mask_text(uri)}: readable, newest event {age((utc_now() - newest).total_seconds())} ago"
+    )
+
+
+def _last_good(settings: Settings) -> Check:
+    folder = Path(settings.last_known_good)
+    trouble = _not_writable(folder / "x")
+    if trouble is not None:
+        return Check(
+            "last-good", "warn", f"{folder}: {trouble}", "without it a restart has no rules while the stores are down"
+        )
+    saved = len(list(folder.glob("*.last-good"))) if folder.is_dir() else 0
+    return Check("last-good", "ok", f"{folder}: {plural(saved, 'saved revision')}")
+
+
+def _not_writable(path: Path) -> str | None:
+    """Why a file could not be written here, looked at from outside so that nothing is made."""
+    nearest = next(each for each in (path, *path.parents) if each.exists())
+    if nearest != path and not nearest.is_dir():
+        return f"{nearest} is not a folder"
+    if not os.access(nearest, os.W_OK):
+        return f"{nearest} is not writable for this user"
+    free = shutil.disk_usage(nearest).free
+    return f"only {free // 2**20} MiB are free on the disk" if free < LOW_DISK_BYTES else None
+
+
+def _first_line(error: BaseException) -> str:
+    return mask_text(str(error)).partition("\n")[0] or type(error).__name__
