@@ -179,7 +179,7 @@ class Service:
 
 
 def _is_traffic(facts: Facts, resource: str) -> bool:
-    return facts["event"] == "traffic" and facts["resource"] == resource
+    return bool(facts["event"] == "traffic" and facts["resource"] == resource)
 
 
 def command_line(arguments: Sequence[str]) -> str:
