@@ -102,7 +102,10 @@ class Activation:
         if old is None or old.digest != new.digest:
             return False
         # The digest does not see the order of rules; Java does, and builds everything anew.
-        return not self.compiler.runtime.compat or old.rules == new.rules
+        if not self.compiler.runtime.compat:
+            return True
+        rewrites = self.compiler.slots[new.kind].rewrites
+        return old.rules == new.rules and not any(rewrites(rule) for rule in new.rules)
 
     def _changed(self, old: RuleSet | None, new: RuleSet, revision: Revision) -> Event:
         return rule_changed(

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from sentinel_core.activation import Activation, by_hand
 from sentinel_core.audit.events import EventSink
@@ -19,10 +19,11 @@ from sentinel_core.entry import Entry
 from sentinel_core.errors import EngineClosed, KindTaken
 from sentinel_core.gate import Gate
 from sentinel_core.guard import AsyncEntry
-from sentinel_core.node import ClusterNode, Node
+from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
 from sentinel_core.plan import PLAIN, Args, Plan, Snapshot, Transition
-from sentinel_core.rules import KINDS, Kind, Problem, Revision, RuleSet, parse_rules
+from sentinel_core.rules import KINDS, Kind, Problem, Revision, RuleRejected, RuleSet, parse_rules
+from sentinel_core.rules.errors import Severity
 from sentinel_core.slots import Slot, discover
 from sentinel_core.snapshot import Compiler
 from sentinel_core.stats import Stats, stats_of
@@ -111,6 +112,8 @@ class Engine(Gate):
         """
         self._check_open()
         ruleset = rules if isinstance(rules, RuleSet) else parse_rules(kind, rules, name=f"load_rules({kind!r})")
+        if self.runtime.compat:
+            self._refuse_as_java(ruleset)
         revision = revision or by_hand(self.app, ruleset, self.clock.wall())
         self._activation.activate({kind: self._annotated(ruleset.with_revision(revision))}, revision)
         return self.rules(kind)
@@ -172,7 +175,7 @@ class Engine(Gate):
     def report(
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
     ) -> None:
-        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all that use it."""
+        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules."""
         now = self.clock.monotonic_ns()
         with self._guarded:
             self.metrics.report(now, metric, ok, resource, dimension, count)
@@ -199,7 +202,7 @@ class Engine(Gate):
         return plan
 
     def unchecked(self, start: int, count: int) -> Entry:
-        self._overflow.admit(start, count, PLAIN, 0, 0)
+        self._overflow.admit(start, count, PLAIN, 0, -1)
         return Entry(self.runtime, self._overflow, PLAIN, start, count)
 
     # What can be seen
@@ -209,6 +212,10 @@ class Engine(Gate):
         now = self.clock.monotonic_ns()
         with self._guarded:
             return stats_of(self._compiler.nodes.get(resource), now)
+
+    def node(self, resource: str) -> Node | None:
+        """The live counters of a resource, or of all inbound calls (`INBOUND`); for exporters and tests."""
+        return self.runtime.inbound if resource == INBOUND else self._compiler.nodes.get(resource)
 
     def resources(self) -> tuple[str, ...]:
         """Every resource that was called or that a compiled rule names."""
@@ -303,7 +310,7 @@ class Engine(Gate):
         if waiting := self._activation.retry_late():
             logger.error("%d rule events could not be made durable and are lost with this process", waiting)
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -324,8 +331,17 @@ class Engine(Gate):
             notes = [(index, rule, "no slot enforces this kind") for index, rule in enumerate(ruleset.rules)]
         else:
             notes = [(index, rule, note) for index, rule in enumerate(ruleset.rules) if (note := slot.unenforced(rule))]
-        problems = tuple(unenforced(ruleset.kind, index, rule, note) for index, rule, note in notes)
+        problems = tuple(
+            problem(ruleset.kind, index, rule, f"loaded, but {note}", "warning") for index, rule, note in notes
+        )
         return replace(ruleset, warnings=ruleset.warnings + problems) if problems else ruleset
+
+    def _refuse_as_java(self, ruleset: RuleSet) -> None:
+        refuses = self._slots[ruleset.kind].refuses
+        notes = [(index, rule, refuses(rule)) for index, rule in enumerate(ruleset.rules)]
+        faults = [problem(ruleset.kind, index, rule, note, "error") for index, rule, note in notes if note]
+        if faults:
+            raise RuleRejected(faults, total=len(ruleset.rules))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -369,10 +385,10 @@ def ordered(slots: Mapping[Kind, Slot], first: Sequence[Kind]) -> dict[Kind, Slo
     return {kind: slots[kind] for kind in (*first, *(kind for kind in slots if kind not in first))}
 
 
-def unenforced(kind: Kind, index: int, rule: Any, note: str) -> Problem:
-    return Problem(
-        "SR299", "warning", f"loaded, but {note}", path=f"$[{index}]", kind=kind, index=index, resource=rule.resource
-    )
+def problem(kind: Kind, index: int, rule: Any, note: str, severity: Severity) -> Problem:
+    """What the engine has to say about a rule that is valid in itself."""
+    code = "SR299" if severity == "warning" else "SR199"
+    return Problem(code, severity, note, path=f"$[{index}]", kind=kind, index=index, resource=rule.resource)
 
 
 def kind_status(ruleset: RuleSet) -> dict[str, Any]:
@@ -385,8 +401,3 @@ def kind_status(ruleset: RuleSet) -> dict[str, Any]:
         "source": revision.source if revision else None,
         "warnings": [str(problem) for problem in ruleset.warnings],
     }
-
-
-def cluster_node(engine: Engine, resource: str) -> ClusterNode | None:
-    """The counters of a resource, for tests and exporters."""
-    return engine._compiler.nodes.get(resource)  # noqa: SLF001 (same module)

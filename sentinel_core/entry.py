@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from sentinel_core.errors import BlockException, exception_class
 from sentinel_core.plan import Call, Checker, Pass, Plan, Runtime, Snapshot
@@ -63,9 +63,12 @@ class Entry(Pass):
         if self.done:
             return
         self.done = True
-        self.plan.complete(self, now, count, self.failed, self.cancelled)
+        plan = self.plan
+        while plan.successor is not None:
+            plan = plan.successor
+        plan.complete(self, now, count, self.failed, self.cancelled)
 
-    def __enter__(self) -> Entry:
+    def __enter__(self) -> Self:
         self.outer = _current.get()
         _current.set(self)
         return self

@@ -16,9 +16,9 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from sentinel_core import context as contexts
 from sentinel_core.arguments import keys_of
 from sentinel_core.clock import Clock
+from sentinel_core.context import current as current_context
 from sentinel_core.entry import Blocked, Entry, Waiting
 from sentinel_core.node import Node
 from sentinel_core.plan import PLAIN, Args, Call, Plan, Runtime, Snapshot
@@ -109,7 +109,7 @@ class Gate:
         call = PLAIN
         if plan.demands_call or inbound or priority:
             call = self.describe(plan, origin, context, args, priority, inbound)
-        return self.step(resource, plan, snapshot, call, now, now, count, 0, 0)
+        return self.step(resource, plan, snapshot, call, now, now, count, 0, -1)
 
     def resume(self, waiting: Waiting) -> Outcome:
         """The next step of a call that has waited."""
@@ -134,17 +134,17 @@ class Gate:
 
     def step(
         self, resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, now: int, count: int, begin: int,
-        era: int,
+        held: int,
     ) -> Outcome:  # fmt: skip
         runtime = self.runtime
         lock = runtime.lock
         outcome: Outcome
         try:
             if lock is None:
-                outcome = self.decide(resource, plan, snapshot, call, start, now, count, begin, era)
+                outcome = self.decide(resource, plan, snapshot, call, start, now, count, begin, held)
             else:
                 with lock:
-                    outcome = self.decide(resource, plan, snapshot, call, start, now, count, begin, era)
+                    outcome = self.decide(resource, plan, snapshot, call, start, now, count, begin, held)
         except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
             runtime.failed(error)
             outcome = self.unchecked(start, count)
@@ -154,9 +154,12 @@ class Gate:
 
     def decide(
         self, resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, now: int, count: int, begin: int,
-        era: int,
+        held: int,
     ) -> Outcome:  # fmt: skip
-        code = plan.admit(now, count, call, begin, era)
+        if begin:
+            code = plan.resume(now, count, call, begin, held)
+        else:
+            code = plan.admit(now, count, call, 0, held)
         if code == 0:
             return Entry(self.runtime, plan, call, start, count)
         if code < 0:
@@ -168,7 +171,7 @@ class Gate:
     def describe(self, plan: Plan, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> Call:
         """What the call says of itself, completed from the ambient context, with the nodes that count it."""
         if not origin or not context:
-            ambient = contexts.current()
+            ambient = current_context()
             if ambient is not None:
                 origin = origin or ambient.origin
                 context = context or ambient.name

@@ -72,7 +72,18 @@ class Checker:
     A slot outside this package subclasses it as well; whatever it raises lets the call pass and is counted.
     """
 
-    __slots__ = ("again", "by_args", "by_context", "by_origin", "completes", "demands_call", "enters", "kind", "rule", "wait")
+    __slots__ = (
+        "again",
+        "by_args",
+        "by_context",
+        "by_origin",
+        "completes",
+        "demands_call",
+        "enters",
+        "kind",
+        "rule",
+        "wait",
+    )
 
     kind: str
     rule: Any
@@ -145,6 +156,7 @@ class Plan:
         "node",
         "rules",
         "states",
+        "successor",
     )
 
     def __init__(
@@ -163,71 +175,62 @@ class Plan:
         """The rules of this resource by kind: what decides whether the plan outlives a change."""
         self.states = states
         """Checkers and other parts that carry state, by what they were made from: what a successor takes over."""
-        self.by_args = any([checker.by_args for checker in checkers])
-        self.by_origin = everything or any([checker.by_origin for checker in checkers])
-        self.by_context = everything or any([checker.by_context for checker in checkers])
-        self.demands_call = everything or any([checker.demands_call for checker in checkers])
+        self.successor: Plan | None = None
+        """Under compat, what replaced this plan: Java ends a call with the rules of its end, not of its beginning."""
+        self.by_args = everything or any(checker.by_args for checker in checkers)
+        self.by_origin = everything or any(checker.by_origin for checker in checkers)
+        self.by_context = everything or any(checker.by_context for checker in checkers)
+        self.demands_call = everything or any(checker.demands_call for checker in checkers)
 
-    def admit(self, now: int, count: int, call: Call, begin: int, era: int) -> int:
+    def admit(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
         """Asks the checkers from index `begin` on and counts the outcome, all in one critical section.
 
-        0: passed and counted. -(i + 1): blocked by checker i, counted. i + 1: checker i wants its `wait` first;
-        call again with `begin` = i + 1 afterwards and the `era` of that moment. Beyond len(checkers) the call passes
-        after the wait whatever stands behind: it has been counted ahead of its time.
+        held      the era of permits the call holds from before a wait, -1 without any
+        returns   0: passed and counted. -(i + 1): blocked by checker i, counted. i + 1: checker i wants its `wait`
+                  first, then `resume`. Beyond len(checkers): the same, and the call passes whatever stands behind,
+                  it has been counted ahead of its time
         """
-        checkers = self.checkers
-        probe = False
         index = begin
-        size = len(checkers)
-        if begin > size:
-            self.node.threads += 1
-            for other in call.nodes:
-                other.threads += 1
-            return 0
-        if begin:
-            failing = self.ask_again(now, count, call, begin)
-            if failing:
-                self.release(now, begin, era)
-                return self.blocked(now, count, call, failing - 1)
-        while index < size:
-            checker = checkers[index]
+        for checker in self.checkers[begin:] if begin else self.checkers:
             index += 1
             verdict = checker.check(now, count, call)
             if verdict == PASS:
                 continue
             if verdict == BLOCK:
-                if probe:
-                    self.release(now, index - 1, self.node.era)
-                elif begin:
-                    self.release(now, begin, era)
-                return self.blocked(now, count, call, index - 1)
+                return self.refuse(now, count, call, index, held)
             if verdict == PROBE:
-                probe = True
-            elif verdict == WAIT:
-                return index
+                held = self.node.era
             else:
-                return size + index
-        node = self.node
-        node.enter(now, count)
+                return index if verdict == WAIT else len(self.checkers) + index
+        self.node.enter(now, count)
         for other in call.nodes:
             other.enter(now, count)
         for checker in self.enterers:
             checker.enter(call)
         return 0
 
-    def ask_again(self, now: int, count: int, call: Call, begin: int) -> int:
-        """After a wait: the first of the earlier checkers that does not hold any more, as index + 1; 0 if all do."""
-        for index in range(min(begin, len(self.checkers))):
+    def resume(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
+        """Goes on after a wait that `admit` asked for, with what it returned as `begin`. Returns as `admit`."""
+        if begin > len(self.checkers):
+            self.node.threads += 1
+            for other in call.nodes:
+                other.threads += 1
+            return 0
+        for index in range(begin):
             checker = self.checkers[index]
             if checker.again and checker.check(now, count, call) == BLOCK:
-                return index + 1
-        return 0
+                self.release(now, begin, held)
+                return self.refuse(now, count, call, index + 1, -1)
+        return self.admit(now, count, call, begin, held)
 
-    def blocked(self, now: int, count: int, call: Call, index: int) -> int:
+    def refuse(self, now: int, count: int, call: Call, place: int, held: int) -> int:
+        """Counts a block by the checker at `place` (from 1) and gives back what those in front of it have lent."""
+        if held >= 0:
+            self.release(now, place - 1, held)
         self.node.block(now, count)
         for other in call.nodes:
             other.block(now, count)
-        return -(index + 1)
+        return -place
 
     def release(self, now: int, before: int, era: int) -> None:
         """Gives the permits of the checkers in front of `before` back: their probe did not run."""

@@ -56,7 +56,12 @@ class Compiler:
             kept = not self.runtime.compat and all(
                 plan.rules.get(kind, ()) == self.rules_of(new, kind, resource) for kind in kinds
             )
-            new.plans[resource] = plan if kept else self.compile(new, plan.node, plan, kinds)
+            if kept:
+                new.plans[resource] = plan
+                continue
+            successor = new.plans[resource] = self.compile(new, plan.node, plan, kinds)
+            if self.runtime.compat:
+                plan.successor = successor
 
     def listen(self, new: Snapshot, changed: Iterable[Kind]) -> None:
         """Compiles at once what must hear of things before its first call (business metrics)."""

@@ -52,9 +52,27 @@ class Window:
     whoever reads or writes calls `roll(now)` first when `now >= end`."""
 
     __slots__ = (
-        "base_blocked", "base_errors", "base_passed", "base_rt", "base_success", "blocked", "borrowed", "carried", "end", "errors", "history",
-        "length", "min_rt", "minute", "passed", "previous", "rt", "second", "size", "success",
-    )  # fmt: skip
+        "base_blocked",
+        "base_errors",
+        "base_passed",
+        "base_rt",
+        "base_success",
+        "blocked",
+        "borrowed",
+        "carried",
+        "end",
+        "errors",
+        "history",
+        "length",
+        "min_rt",
+        "minute",
+        "passed",
+        "previous",
+        "rt",
+        "second",
+        "size",
+        "success",
+    )
 
     def __init__(self, length: int = 500 * MS, size: int = 2, minute: bool = False) -> None:
         """`length` in ns; `minute` keeps the last 60 seconds as well (2.9 KB: only for those who read them)."""

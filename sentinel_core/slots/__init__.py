@@ -48,23 +48,23 @@ class Build:
     def compat(self) -> bool:
         return self.runtime.compat
 
-    def keep(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    def keep(self, key: tuple[Any, ...], make: Callable[[], T], *, shared: bool = False) -> T:
         """The object that an equal `key` made for this resource before, with all it has counted; else a new one.
 
         Put the whole rule into the key: its equality covers every field. The second equal key of a resource is
-        another object.
+        another object, unless it is `shared` by all places once it was kept.
         """
         place = self._seen.get(key, 0)
         self._seen[key] = place + 1
-        state: T | None = self._kept.get((*key, place))
+        state: T | None = self._kept.get((*key, 0 if shared else place))
         if state is None:
             state = make()
         self.states[(*key, place)] = state
         return state
 
     def forget(self, key: tuple[Any, ...]) -> None:
-        """Has the next `keep` of this key make a new object."""
-        self._kept = {kept: state for kept, state in self._kept.items() if kept[:-1] != key}
+        """Has the next `keep` of every key that begins like this make a new object."""
+        self._kept = {kept: state for kept, state in self._kept.items() if kept[: len(key)] != key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,8 @@ class Slot:
     unenforced  (rule) → how a loaded rule acts that is not enforced as written, None where it is enforced
     universal   its rules apply to every resource (system)
     eager       its resources are compiled when rules are loaded and not at their first call
+    refuses     (rule) → why Java Sentinel cannot build it; under compat its whole list is refused then
+    rewrites    (rule) → whether Java changes it in use, so that under compat an equal list is another list
     """
 
     kind: str
@@ -85,6 +87,8 @@ class Slot:
     unenforced: Callable[[Any], str | None] = lambda _rule: None
     universal: bool = False
     eager: bool = False
+    refuses: Callable[[Any], str | None] = lambda _rule: None
+    rewrites: Callable[[Any], bool] = lambda _rule: False
 
 
 def discover() -> dict[str, Slot]:

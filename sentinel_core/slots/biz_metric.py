@@ -62,7 +62,7 @@ class BizBreaker(Checker):
     def check(self, now: int, count: int, call: Call) -> int:
         gauge = self.metrics.gauge(self.metric, self.node.resource, self.dimension)
         if gauge is not None:
-            self.calls.add(now, True, 1)
+            self.calls.add(now, ok=True, count=1)
         if self.state is CLOSED:
             if not self.enough(now, gauge) or not self.bad(now, gauge):
                 return PASS

@@ -145,7 +145,9 @@ class Breaker(Checker):
 
 
 def keep(build: Build, node: ClusterNode, rule: Any) -> Checker:
-    return build.keep(("degrade", rule), lambda: Breaker(build.runtime, node, rule))
+    if build.compat and rule.regex and SLOT.kind in build.changed:
+        build.forget(("degrade", rule))  # Java makes breakers of patterns anew with every change
+    return build.keep(("degrade", rule), lambda: Breaker(build.runtime, node, rule), shared=build.compat)
 
 
 def compile_degrade(build: Build, node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:

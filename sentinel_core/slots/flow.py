@@ -101,7 +101,7 @@ class ThreadLimit(FlowChecker):
 
 
 class RateLimit(FlowChecker):
-    """At most `count` requests a second; what is over is refused, or borrows from the next window if it has priority."""
+    """At most `count` requests a second; what is over is refused, or borrows from the next window with priority."""
 
     __slots__ = ("limit", "maximum", "occupy", "seconds")
 
@@ -336,4 +336,11 @@ def unenforced(rule: Any) -> str | None:
     return "counts in this process alone: there is no token server" if applies(rule) else "passes every call"
 
 
-SLOT = Slot("flow", 300, compile_flow, unenforced)
+def refuses(rule: Any) -> str | None:
+    """Java divides by round(count) while it builds a rate limiter."""
+    if rule.grade != THREADS and rule.control_behavior == RATE_LIMITER and 0 < rule.count < 0.5:
+        return f"count is {rule.count:g}: Java Sentinel 1.8.9 divides by zero while it builds a rate limiter below 0.5"
+    return None
+
+
+SLOT = Slot("flow", 300, compile_flow, unenforced, refuses=refuses)

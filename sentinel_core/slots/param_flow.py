@@ -60,8 +60,18 @@ class ParamLimit(Checker):
     """A hot-parameter rule."""
 
     __slots__ = (
-        "burst", "compat", "count", "duration", "grade", "index", "items", "max_queue", "seconds", "throttles", "values",
-    )  # fmt: skip
+        "burst",
+        "compat",
+        "count",
+        "duration",
+        "grade",
+        "index",
+        "items",
+        "max_queue",
+        "seconds",
+        "throttles",
+        "values",
+    )
 
     def __init__(self, build: Build, rule: Any, values: Values) -> None:
         super().__init__("param_flow", rule)
@@ -123,8 +133,12 @@ class ParamLimit(Checker):
             passes = self.take(now, count, key, threshold)
         if passes:
             return PASS
-        call.hit = str(key[1])
+        self.note(call, key)
         return BLOCK
+
+    def note(self, call: Call, key: Key) -> None:
+        """What blocked: the value; Java names the whole collection that it stands in."""
+        call.hit = text_of(self.key(call) if self.compat else key)
 
     def take(self, now: int, count: int, key: Key, threshold: int) -> bool:
         """Takes tokens of a value, after a refill if its time has come."""
@@ -165,7 +179,7 @@ class ParamLimit(Checker):
             value.last += cost
             self.wait = wait
             return WAIT
-        call.hit = str(key[1])
+        self.note(call, key)
         return BLOCK
 
     def enter(self, call: Call) -> None:
@@ -193,6 +207,13 @@ class ParamLimit(Checker):
         return {"values": len(self.values.values), "threads": sum(list(self.values.threads.values()))}
 
 
+def text_of(key: Key) -> str:
+    """A value as people see it."""
+    if key[0] == MANY:
+        return f"[{', '.join([text_of(each) for each in key[1]])}]"
+    return str(key[1]).lower() if key[0] == "bool" else str(key[1])
+
+
 def item_keys(item: Any, compat: bool) -> list[Key]:
     """What a special value looks like as an argument; Java tells more number types apart than Python has."""
     name, text = item.type_name, item.object
@@ -211,9 +232,16 @@ def compile_one(build: Build, rule: Any) -> Checker:
     size = PER_SECOND if rule.grade == THREADS else min(PER_SECOND * rule.duration_in_sec, MOST)
     source: tuple[Any, ...] = ("param_flow", rule.param_idx, rule.grade, rule.control_behavior, rule.duration_in_sec)
     if build.compat:
-        source = (*source, rule)
+        source = ("param_flow", rule)
+        if rewrites(rule):
+            build.forget(source)
     values = build.keep((*source, "values"), lambda: Values(size))
     return build.keep(("param_flow", rule), lambda: ParamLimit(build, rule, values))
+
+
+def rewrites(rule: Any) -> bool:
+    """Java writes the place that a negative index stands for into the rule."""
+    return bool(rule.param_idx < 0)
 
 
 def compile_param_flow(build: Build, _node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:
@@ -233,4 +261,4 @@ def unenforced(rule: Any) -> str | None:
     return "counts in this process alone: there is no token server" if applies(rule) else "passes every call"
 
 
-SLOT = Slot("param_flow", 600, compile_param_flow, unenforced)
+SLOT = Slot("param_flow", 600, compile_param_flow, unenforced, rewrites=rewrites)

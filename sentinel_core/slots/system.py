@@ -34,12 +34,13 @@ class SystemLimits(Checker):
         self.metrics: Metrics = build.metrics
         self.seconds: float = build.settings.interval_ms / 1000
         self.slack = 0 if build.compat else 1
-        self.qps = smallest([float(rule.qps) for rule in rules])
-        self.max_thread = smallest([float(rule.max_thread) for rule in rules])
-        avg_rt = smallest([float(rule.avg_rt) for rule in rules])
+        limits = limits_of(rules)
+        self.qps = limits["qps"]
+        self.max_thread = limits["maxThread"]
+        avg_rt = limits["avgRt"]
         self.avg_rt_ns = avg_rt * MS if avg_rt >= 0 else OFF
-        self.load = smallest([float(rule.highest_system_load) for rule in rules])
-        self.cpu = smallest([float(rule.highest_cpu_usage) for rule in rules if rule.highest_cpu_usage <= 1])
+        self.load = limits["highestSystemLoad"]
+        self.cpu = limits["highestCpuUsage"]
 
     def check(self, now: int, count: int, call: Call) -> int:
         if not call.inbound:
@@ -87,13 +88,30 @@ class SystemLimits(Checker):
             "avgRtMs": node.average_rt() / MS,
             "load": self.reading(LOAD),
             "cpu": self.reading(CPU),
-            "limits": {"qps": self.qps, "threads": self.max_thread, "avgRtMs": self.avg_rt_ns / MS, "load": self.load, "cpu": self.cpu},
+            "limits": {
+                "qps": self.qps,
+                "threads": self.max_thread,
+                "avgRtMs": self.avg_rt_ns / MS,
+                "load": self.load,
+                "cpu": self.cpu,
+            },
         }
 
 
 def smallest(values: list[float]) -> float:
     """The smallest limit that is switched on, OFF without any."""
     return min([value for value in values if value >= 0], default=OFF)
+
+
+def limits_of(rules: Sequence[Any]) -> dict[str, float]:
+    """The limits of all rules together, by JSON name; OFF where none is set."""
+    return {
+        "qps": smallest([float(rule.qps) for rule in rules]),
+        "avgRt": smallest([float(rule.avg_rt) for rule in rules]),
+        "maxThread": smallest([float(rule.max_thread) for rule in rules]),
+        "highestSystemLoad": smallest([float(rule.highest_system_load) for rule in rules]),
+        "highestCpuUsage": smallest([float(rule.highest_cpu_usage) for rule in rules if rule.highest_cpu_usage <= 1]),
+    }
 
 
 def compile_system(build: Build, _node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:

@@ -1,4 +1,4 @@
-"""Testing code that uses the engine: a clock that moves when told, and a pytest plugin (`sentinel_core.testing.plugin`)."""
+"""For tests of code that uses the engine: a clock that moves when told; fixtures in `sentinel_core.testing.plugin`."""
 
 from __future__ import annotations
 
