@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText
+from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 
 class DatasourceError(Exception):

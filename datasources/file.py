@@ -37,7 +37,7 @@ from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
 from sentinel_core.datasources.uri import SourceUri
-from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText, content_digest
+from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
 
 _QUIET_S = 0.012
 _QUIET_UNTOLD_S = 0.025

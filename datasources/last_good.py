@@ -18,7 +18,7 @@ from typing import Any
 
 from sentinel_core.datasources.atomic import replace_file
 from sentinel_core.datasources.contract import Item
-from sentinel_core.rules.revision import Provenance, Revision, SourceText
+from sentinel_core.rules import Provenance, Revision, SourceText
 
 _MAGIC = "sentinel-last-good"
 _FORMAT = 1

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from sentinel_core.datasources.contract import SourceMisconfigured
 from sentinel_core.datasources.names import data_id, format_of, is_rule_file, kind_of
-from sentinel_core.rules.revision import Kind
+from sentinel_core.rules import Kind
 
 MAX_BYTES = 64 * 1024 * 1024
 """More than this in one item is refused unread: no rule set is that large, and a wrong path often is."""

@@ -12,7 +12,7 @@ from enum import Enum
 
 from sentinel_core.datasources.contract import Absent, Reading
 from sentinel_core.datasources.names import is_blank
-from sentinel_core.rules.revision import Revision
+from sentinel_core.rules import Revision
 
 
 class State(Enum):

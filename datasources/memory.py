@@ -21,7 +21,7 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.names import DOCUMENT_NAME, data_id, format_of, kind_of
 from sentinel_core.datasources.registry import Scheme, flag
 from sentinel_core.datasources.uri import SourceUri
-from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText
+from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 
 class MemorySource:

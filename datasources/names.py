@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from sentinel_core.rules.revision import Kind
+from sentinel_core.rules import Kind
 
 DOCUMENT_NAME = "sentinel-rules.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")

@@ -112,7 +112,9 @@ def flag(text: str) -> bool:
 
 def milliseconds(text: str) -> float:
     """`250` → 0.25 s."""
-    return seconds(f"{text}ms")
+    if not text.replace(".", "", 1).isdigit() or float(text) <= 0:
+        raise ValueError(f"{text!r} is not a number of milliseconds above zero")
+    return float(text) / 1000
 
 
 def seconds(text: str) -> float:

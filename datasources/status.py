@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sentinel_core.datasources.loop import State
-from sentinel_core.rules.revision import Kind
+from sentinel_core.rules import Kind
 
 
 @dataclass(frozen=True, slots=True)

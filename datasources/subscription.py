@@ -17,7 +17,7 @@ from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import State, SubscriptionOptions
 from sentinel_core.datasources.status import ItemStatus
 from sentinel_core.datasources.worker import Apply, Clocks, ItemWorker
-from sentinel_core.rules.revision import Kind
+from sentinel_core.rules import Kind
 
 StateListener = Callable[[ItemStatus], None]
 """Called on the item's worker thread, outside all locks, after state, reason or version changed. May subscribe,

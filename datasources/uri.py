@@ -11,7 +11,10 @@ MASK = "***"
 _SECRET_NAME = re.compile(
     r"pass|secret|token|credential|api_?key|access_?key|private_?key|auth|signature", re.IGNORECASE
 )
-_USERINFO = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<userinfo>[^\s/?#'\"]*)@", re.IGNORECASE)
+_USERINFO = re.compile(
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<userinfo>[^\s/?#'\":@]+:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]*)@", re.IGNORECASE
+)
+"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
 _PARAMETER = re.compile(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
 
 

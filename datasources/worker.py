@@ -29,8 +29,7 @@ from sentinel_core.datasources.loop import LoopState, Outcome, State, Subscripti
 from sentinel_core.datasources.names import is_blank
 from sentinel_core.datasources.status import Counters, ItemStatus
 from sentinel_core.datasources.uri import mask_uri
-from sentinel_core.rules.errors import RuleRejected
-from sentinel_core.rules.revision import Revision
+from sentinel_core.rules import Revision, RuleRejected
 
 Apply = Callable[[Revision, bool], Outcome]
 """(revision, restored from the last run) → what became of it. Raises RuleRejected to refuse the content for good;
@@ -154,7 +153,16 @@ class ItemWorker:
                     self._lock.wait(wait)
                 due = self._loop.due <= self._clocks.monotonic()
             if due and not self._stop.is_set():
-                self.step()
+                self._guarded_step()
+
+    def _guarded_step(self) -> None:
+        """A thread that ends without a word would leave old rules looking healthy; not even `sys.exit` does that."""
+        try:
+            self.step()
+        except BaseException as error:  # noqa: BLE001 - nothing stands above this thread to hear of it
+            self._note_error(_words(error))
+            with self._lock:
+                self._loop.failed(f"the round broke off: {_words(error)}", self._clocks.monotonic(), severe=True)
 
     def step(self) -> None:
         """One round: read, judge, apply, save, advance; then listeners. Never raises."""

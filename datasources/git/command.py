@@ -151,5 +151,7 @@ def _environment(folder: Path) -> dict[str, str]:
 def _last_words(text: str) -> str:
     """The line that says what happened; Git's advice comes after it and before it."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("hint:")]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))]
-    return (telling or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+    telling = [line for line in lines if line.startswith(" ! [")] or [
+        line for line in lines if line.startswith(("fatal:", "error:", "remote:"))
+    ]
+    return (telling or lines or [""])[0].strip().removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

@@ -9,7 +9,7 @@ from pathlib import Path
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git, GitFailedError
 from sentinel_core.datasources.git.objects import PLAN, REASON, ROLLBACK, Entry
-from sentinel_core.rules.revision import Provenance
+from sentinel_core.rules import Provenance
 
 _REGULAR = "100644"
 _WHO = ("-c", "user.useConfigOnly=true")

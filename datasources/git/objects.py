@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from sentinel_core.datasources.contract import Absent, SourceMisconfigured
 from sentinel_core.datasources.git.command import Git
 from sentinel_core.datasources.layout import Layout, check_size, documents
-from sentinel_core.rules.revision import Provenance, SourceText
+from sentinel_core.rules import Provenance, SourceText
 
 ROLLBACK, REASON, PLAN = "Rollback-of", "Reason", "Plan-id"
 """Trailers of the commits that are written here, in the order they are read back."""

@@ -138,9 +138,7 @@ class ClonedRepository:
 
     def move(self, branch: str, old: str | None, new: str) -> None:
         try:
-            self._attempt(
-                "push", "--porcelain", "--quiet", f"--force-with-lease={branch}:{old or ''}", _REMOTE, f"{new}:{branch}"
-            )
+            self._attempt("push", f"--force-with-lease={branch}:{old or ''}", _REMOTE, f"{new}:{branch}")
         except GitFailedError as failed:
             if any(words in failed.stderr for words in ("stale info", "non-fast-forward", "fetch first")):
                 raise _moved(self.git, branch, old) from failed

@@ -28,7 +28,7 @@ from sentinel_core.datasources.git.objects import Commit, Entry, check_word, com
 from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
 from sentinel_core.datasources.layout import Layout
 from sentinel_core.datasources.uri import mask_uri
-from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText
+from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 
 class GitSource:

@@ -21,8 +21,7 @@ from sentinel_core.datasources import (
     Subscription,
     SubscriptionOptions,
 )
-from sentinel_core.rules.errors import Problem, RuleRejected
-from sentinel_core.rules.revision import Revision
+from sentinel_core.rules import Problem, Revision, RuleRejected
 
 QUICK = SubscriptionOptions(debounce_s=0.01, compare_s=30, backoff_base_s=0.02, backoff_cap_s=0.1)
 """Real time, but short; the periodic compare is out of the way so that it cannot hide a deaf watch."""
@@ -180,6 +179,24 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made: World = WORLDS[request.param](tmp_path)
     yield made
     made.source.close()
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> GitWorld:
+    """A repository with a work tree."""
+    return GitWorld(tmp_path)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> GitWorld:
+    """A repository that is read and written by URL, and somebody else's clone of it."""
+    return GitWorld(tmp_path, clone=True)
+
+
+@pytest.fixture(name="git")
+def git_in_work_tree(tmp_path: Path) -> Callable[..., str]:
+    """Git as that somebody uses it."""
+    return lambda *arguments: git(tmp_path / "work", *arguments)
 
 
 @pytest.fixture

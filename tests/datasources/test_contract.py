@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sentinel_core.datasources import Absent, Item, Outcome, Readable, State, Subscription
-from sentinel_core.rules.revision import Revision
+from sentinel_core.rules import Revision
 
 A = b'[{"resource": "a", "count": 1}]'
 B = b'[{"resource": "b", "count": 2}]'

@@ -1,0 +1,117 @@
+"""The copy on disk that a service starts with when its store is down."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentinel_core.datasources import Item, LastGood
+from sentinel_core.rules import Provenance, Revision, SourceText
+
+ITEM = Item("rules", "/prod/git/file:///srv/rules.git@main/rules", ("flow",))
+REVISION = Revision(
+    (SourceText("rules/a.yaml", "flowRules: []  # 空\n".encode()), SourceText("rules/b.json", b"\xff\x00", "json")),
+    ITEM.source,
+    "9f1c2ab",
+    Provenance(
+        commit_hash="9f1c2ab",
+        author="Ada Example <ada@example.com>",
+        committed_at=datetime(2026, 11, 25, 6, 30, tzinfo=UTC),
+        message="Lower the limit",
+        channel="git",
+        rollback_of="1234567",
+    ),
+    observed=True,
+)
+
+
+@pytest.fixture
+def last_good(tmp_path: Path) -> LastGood:
+    return LastGood(tmp_path / "last-good")
+
+
+def test_what_is_saved_is_loaded(last_good: LastGood) -> None:
+    last_good.save(ITEM, REVISION)
+    assert last_good.load(ITEM) == REVISION
+    assert last_good.problem(ITEM) is None
+
+
+def test_nothing_saved_is_no_problem(last_good: LastGood) -> None:
+    assert last_good.load(ITEM) is None
+    assert last_good.problem(ITEM) is None
+
+
+def test_a_save_replaces_the_older_one_and_leaves_nothing_beside_it(last_good: LastGood) -> None:
+    last_good.save(ITEM, REVISION)
+    newer = Revision((SourceText("rules", b"[]"),), ITEM.source, "2")
+    last_good.save(ITEM, newer)
+    assert last_good.load(ITEM) == newer
+    assert [path.name for path in last_good.path(ITEM).parent.iterdir()] == [last_good.path(ITEM).name]
+
+
+def test_only_its_owner_may_read_it(last_good: LastGood) -> None:
+    last_good.save(ITEM, REVISION)
+    assert stat.S_IMODE(last_good.path(ITEM).stat().st_mode) == 0o600
+    assert stat.S_IMODE(last_good.path(ITEM).parent.stat().st_mode) == 0o700
+
+
+def test_sources_do_not_share_a_file(last_good: LastGood) -> None:
+    twin = Item(ITEM.key, ITEM.source.replace("/", "-"), ITEM.kinds)
+    assert last_good.path(twin) != last_good.path(ITEM)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda data: data[:-1], "checksum"),
+        (lambda data: data.replace(b"Lower", b"Raise"), "checksum"),
+        (lambda data: data[: data.index(b"\n")], "checksum"),
+        (lambda _: b"", "not a saved revision"),
+        (lambda _: b"\x00" * 4096, "not a saved revision"),
+        (lambda data: data.replace(b"sentinel-last-good 1", b"sentinel-last-good 0", 1), "format is 0"),
+    ],
+)
+def test_a_spoilt_file_is_refused_with_the_reason(last_good: LastGood, spoil: object, words: str) -> None:
+    last_good.save(ITEM, REVISION)
+    path = last_good.path(ITEM)
+    path.write_bytes(spoil(path.read_bytes()))  # type: ignore[operator]  # a table of functions
+    assert last_good.load(ITEM) is None
+    assert words in str(last_good.problem(ITEM))
+    assert str(path) in str(last_good.problem(ITEM))
+
+
+def test_a_file_of_another_source_is_refused(last_good: LastGood) -> None:
+    last_good.save(ITEM, REVISION)
+    other = Item("rules", "/prod/elsewhere", ("flow",))
+    last_good.path(ITEM).replace(last_good.path(other))
+    assert last_good.load(other) is None
+    assert "belongs to" in str(last_good.problem(other))
+
+
+def test_a_folder_that_cannot_be_written_degrades_and_recovers(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where the folder should be", encoding="utf-8")
+    last_good = LastGood(tmp_path / "taken")
+    last_good.save(ITEM, REVISION)
+    assert "cannot be written" in str(last_good.problem(ITEM))
+    (tmp_path / "taken").unlink()
+    last_good.save(ITEM, REVISION)
+    assert last_good.problem(ITEM) is None
+
+
+@given(st.data())
+def test_any_cut_or_flipped_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    last_good = LastGood(tmp_path_factory.mktemp("last-good"))
+    last_good.save(ITEM, REVISION)
+    path = last_good.path(ITEM)
+    content = bytearray(path.read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    assert last_good.load(ITEM) is None
+    path.write_bytes(content[:position])
+    assert last_good.load(ITEM) is None

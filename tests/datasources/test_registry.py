@@ -1,0 +1,116 @@
+"""`open(uri)`: what is named is what is opened, and nothing secret is repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentinel_core import datasources
+from sentinel_core.datasources import FileSource, GitSource, MemorySource, SourceMisconfigured, mask_uri
+from sentinel_core.datasources.registry import seconds
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind", "shown"),
+    [
+        ("memory://test", MemorySource, "memory://test"),
+        ("file:///etc/sentinel/rules.yaml", FileSource, "file:///etc/sentinel/rules.yaml"),
+        ("/etc/sentinel/rules.yaml?poll_ms=5", FileSource, "file:///etc/sentinel/rules.yaml?poll_ms=5"),
+        ("file:///etc/a%20b", FileSource, "file:///etc/a b"),
+        ("git+file:///srv/rules?ref=main&path=rules", GitSource, "git+file:///srv/rules?ref=main&path=rules"),
+        ("git:/srv/rules?ref=v1", GitSource, "git+file:///srv/rules?ref=v1&path=."),
+        ("git+ssh://git@host/rules.git", GitSource, "git+ssh://git@host/rules.git?ref=HEAD&path=."),
+        ("git+https://token@host/rules.git", GitSource, "git+https://***@host/rules.git?ref=HEAD&path=."),
+    ],
+)
+def test_a_uri_opens_its_store(uri: str, kind: type, shown: str) -> None:
+    source = datasources.open(uri)
+    assert isinstance(source, kind)
+    assert source.uri == shown
+
+
+def test_a_bare_path_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert datasources.open("rules/flow.yaml").uri == f"file://{tmp_path}/rules/flow.yaml"
+
+
+def test_options_are_the_same_as_parameters() -> None:
+    source = datasources.open("git:/srv/rules", ref="main", interval="500ms", environment="prod")
+    (item,) = source.items(["flow"])
+    assert item.source == "/prod/git/file:///srv/rules@main/."
+
+
+def test_a_token_is_no_part_of_a_sources_identity() -> None:
+    (old,) = datasources.open("git+https://one@host/r.git").items(["flow"])
+    (new,) = datasources.open("git+https://user:two@host/r.git").items(["flow"])
+    assert old.source == new.source == "/default/git/https://host/r.git@HEAD/."
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("fiel:///x", "unknown scheme fiel; did you mean file?"),
+        ("consul://x", "entry point sentinel.datasources"),
+        ("nacos://127.0.0.1:8848", "sentinel-control-plane[nacos]"),
+        ("etcd://127.0.0.1:2379", "not supported by this version"),
+        ("file:///x?pol_ms=5", "unknown parameter pol_ms; did you mean poll_ms?"),
+        ("file:///x?poll_ms=soon", "poll_ms: 'soon' is not a number of milliseconds"),
+        ("file:///x?poll_ms=5&poll_ms=6", "given twice"),
+        ("file://", "needs a path"),
+        ("git://host/rules", "git+https://host/path"),
+        ("git:/srv/rules?ref=--upload-pack=x", "begins with -"),
+        ("git:/srv/rules?path=../etc", "leaves the repository"),
+        ("git:/srv/rules?clone=maybe", "neither true nor false"),
+        ("git:/srv/rules?interval=0s", "not a duration"),
+    ],
+)
+def test_what_cannot_be_opened_says_what_to_write(uri: str, words: str) -> None:
+    with pytest.raises(SourceMisconfigured) as caught:
+        datasources.open(uri)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "nacos://ops:hunter2@host/x",
+        "etcd://host/x?token=hunter2",
+        "git+https://hunter2@host/r?reff=main",
+        "git+https://u:hunter2@host/r?interval=x",
+        "file:///x?api_key=hunter2",
+    ],
+)
+def test_a_secret_never_stands_in_a_message(uri: str) -> None:
+    with pytest.raises(SourceMisconfigured) as caught:
+        datasources.open(uri)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("nacos://ops:pw@host:8848?group=G&password=x", "nacos://ops:***@host:8848?group=G&password=***"),
+        ("https://ghp_abc@host/r", "https://***@host/r"),
+        ("ssh://git@host/r", "ssh://git@host/r"),
+        ("fatal: cannot reach 'https://u:p@h/r' today", "fatal: cannot reach 'https://u:***@h/r' today"),
+        ("etcd://u:slash/in/it@host/x", "etcd://u:***@host/x"),
+        ("etcd://host:2379/key@7", "etcd://host:2379/key@7"),
+        ("/git/file:///srv/rules.git@main/rules", "/git/file:///srv/rules.git@main/rules"),
+        ("/plain/path", "/plain/path"),
+    ],
+)
+def test_masking(text: str, masked: str) -> None:
+    assert mask_uri(text) == masked
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="@/?#'\"", exclude_categories=("Z", "C")), min_size=8))
+def test_no_password_survives_masking(password: str) -> None:
+    assert password not in mask_uri(f"etcd://user:{password}@store/x").removeprefix("etcd://user")
+
+
+@pytest.mark.parametrize(("text", "value"), [("5", 5.0), ("5s", 5.0), ("500ms", 0.5), ("2m", 120.0), ("0.5s", 0.5)])
+def test_durations(text: str, value: float) -> None:
+    assert seconds(text) == value
