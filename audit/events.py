@@ -122,14 +122,17 @@ def rule_changed(
     at: datetime,
     instance: str,
     late: bool = False,
+    initial: bool | None = None,
 ) -> RuleChanged:
     """The change from `old` to `new` that `revision` made, `revision` as delivered (with its texts).
 
-    `source` defaults to `revision.source`; see `event_source`. Where `old` is the empty set no source ever gave, nobody
-    is known to have changed anything: `oldDigest` is null, `initial` true and `changes` empty.
+    `source` defaults to `revision.source`; see `event_source`. `initial`: this is the first look at a source, so nobody
+    is known to have changed anything; `oldDigest` is null and `changes` empty. By default that is so where `old` is the
+    empty set that no source gave; pass False for a kind that is new in a document known before.
     """
     kind = new.kind
-    initial = old.revision is None and not old.rules
+    if initial is None:
+        initial = old.revision is None and not old.rules
     old_digest = None if initial else old.digest
     event_from = event_source(revision, kind, source)
     identity = _identity(RuleChanged.TYPE, event_from, kind, old_digest, new.digest, revision.version)

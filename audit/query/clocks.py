@@ -35,7 +35,8 @@ def read_clock(text: str, part: str | None, whole: str, inherited: str | None) -
         part = part or inherited
         if part is None and 1 <= hour <= 11:
             before, after = "上午" if hour >= 6 else "凌晨", "下午" if hour < 6 else "晚上"
-            near = (f"{before}{hour}点", f"{after}{hour}点", f"{hour:02}:00")
+            day = whole.removesuffix(text)
+            near = tuple(f"{day}{clock}" for clock in (f"{before}{hour}点", f"{after}{hour}点", f"{hour:02}:00"))
             raise QueryInvalid(f"{whole!r} may be before or after noon", suggestions=near)
     else:
         raise not_understood(whole)

@@ -55,6 +55,7 @@ _CHOICES = {"kind": KINDS, "action": ACTIONS, "type": tuple(TYPES)}
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _VALUE = rf"(?:{_QUOTED}|[^\s\"])+"
 _TERM = re.compile(rf"(-?)(?:([A-Za-z][\w.]*)(:|<=|>=|<|>|=))?({_VALUE})(?:\s+|$)")
+_VALUELESS = re.compile(r"[A-Za-z][\w.]*(?::|<=?|>=?|=)")
 _PIECE = re.compile(rf"{_QUOTED}|[^,\"]+|,")
 
 
@@ -106,6 +107,8 @@ def _terms(text: str) -> list[tuple[str, str, str, str]]:
             rest = clean[position : position + 40]
             hint = "close the quotes" if '"' in rest else "write qualifier:value"
             raise QueryInvalid(f"{rest!r} is not understood; {hint}")
+        if not found[2] and _VALUELESS.fullmatch(found[4]):
+            raise QueryInvalid(f"{found[4]} has no value; write qualifier:value")
         terms.append((found[1], found[2] or "", found[3] or "", found[4]))
         position = found.end()
     if len(terms) > MAX_TERMS:

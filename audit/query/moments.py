@@ -65,7 +65,7 @@ class Duration:
                 wall = _add_months(at.astimezone(zone).replace(tzinfo=None), sign * self.months)
                 at = to_utc(wall + timedelta(days=sign * self.days), zone)
             return at.astimezone(UTC) + sign * timedelta(seconds=self.seconds)
-        except (OverflowError, ValueError):
+        except OverflowError:
             raise QueryInvalid("that leads out of the calendar") from None
 
 
@@ -222,6 +222,8 @@ def _wall(day: date, at: timedelta = timedelta()) -> datetime:
 
 
 def _add_months(wall: datetime, months: int) -> datetime:
-    """The same day of another month, or that month's last day."""
+    """The same day of another month, or that month's last day. Raises OverflowError."""
     year, month = divmod(wall.year * 12 + wall.month - 1 + months, 12)
+    if not 1 <= year <= 9999:
+        raise OverflowError(year)
     return wall.replace(year=year, month=month + 1, day=min(wall.day, calendar.monthrange(year, month + 1)[1]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.store.contract import AuditStore
 
-_URI = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
+_URI = re.compile(r"([^/]*)://(.*)", re.DOTALL)
 
 
 def open_store(uri: str | Path, *, read_only: bool = False) -> AuditStore:

@@ -1,0 +1,142 @@
+"""Changes as an engine would report them, made from the rules and revisions of the real parser."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentinel_core.audit.events import Event, rule_changed, rule_rejected
+from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.store.sqlite import SqliteStore
+from sentinel_core.rules import Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_rules
+
+START = datetime(2026, 11, 25, 6, 30, 0, 123000, tzinfo=UTC)
+"""14:30:00.123 in Shanghai, a Wednesday."""
+
+
+@dataclass
+class History:
+    """A document in Git that changes commit by commit; each commit gives the events an instance would emit."""
+
+    source: str = "/prod/git/file:///srv/rules.git@main/rules"
+    instance: str = "i-1"
+    environment: str = "prod"
+    observed: bool = False
+    commits: int = 0
+    at: datetime = START
+    active: dict[str, RuleSet] = field(default_factory=dict)
+
+    def commit(
+        self,
+        kind: str = "flow",
+        rules: list[dict[str, Any]] | None = None,
+        *,
+        after: timedelta = timedelta(seconds=1),
+        author: str = "chen <chen@example.com>",
+        version: str | None = None,
+        **provenance: Any,
+    ) -> Event:
+        """The next commit: rules of one kind become `rules`."""
+        self.commits += 1
+        self.at += after
+        return self.see(kind, rules or [], version or f"{self.commits:040x}", author=author, **provenance)
+
+    def see(self, kind: str, rules: list[dict[str, Any]], version: str, **provenance: Any) -> Event:
+        """A kind as a revision has it, which may be the revision of the kind before."""
+        made_by = Provenance(**{"commit_hash": version, "channel": "git", **provenance})
+        text = SourceText("sentinel-rules.yaml", b"", "yaml")
+        revision = Revision((text,), self.source, version, made_by, self.observed)
+        old = self.active.get(kind, RuleSet.empty(kind))
+        new = parse_rules(kind, rules).with_revision(revision)
+        self.active[kind] = new
+        return rule_changed(
+            environment=self.environment,
+            app="order-service",
+            old=old,
+            new=new,
+            revision=revision,
+            at=self.at,
+            instance=self.instance,
+        )
+
+    def reject(self, problem: Problem, text: str = "", version: str = "bad") -> Event:
+        """A revision that is refused because of one problem."""
+        texts = (SourceText("sentinel-rules.yaml", text.encode()),)
+        return rule_rejected(
+            environment=self.environment,
+            app="order-service",
+            kind_or_subject=problem.kind or "flow",
+            revision=Revision(texts, self.source, version, Provenance(commit_hash=version, channel="git")),
+            rejection=RuleRejected([problem], total=7),
+            at=self.at,
+            instance=self.instance,
+        )
+
+
+def as_told_by(event: Event, instance: str, after: timedelta) -> Event:
+    """The same event as another instance emits it."""
+    data = json.dumps({**event.payload, "instance": instance}).encode()
+    return replace(event, time=event.time + after, data=data)
+
+
+def flow_rule(resource: str = "payment_invoke", count: float = 20, **more: Any) -> dict[str, Any]:
+    return {"resource": resource, "grade": 1, "count": count, **more}
+
+
+@pytest.fixture
+def flow() -> Callable[..., dict[str, Any]]:
+    return flow_rule
+
+
+@pytest.fixture
+def told_by() -> Callable[[Event, str, timedelta], Event]:
+    return as_told_by
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+@pytest.fixture
+def events(history: History) -> list[Event]:
+    """Ten changes of one rule, oldest first; the first is the first sight of it."""
+    return [history.commit("flow", [flow_rule(count=count)]) for count in range(1, 11)]
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Outbox:
+    return Outbox(tmp_path / "outbox.db")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteStore:
+    return SqliteStore(tmp_path / "audit.db")
+
+
+@pytest.fixture
+def child() -> Callable[..., int]:
+    """Runs a call in a forked process; its exit code (negative: the signal that ended it), or its id without `wait`."""
+
+    def run(call: Callable[..., object], *args: object, wait: bool = True) -> int:
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                call(*args)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) if wait else process
+
+    return run

@@ -1,0 +1,129 @@
+"""The words of `audit query`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.query.grammar import QUALIFIERS, Question, parse_query
+from sentinel_core.audit.store.contract import Condition, Query
+from sentinel_core.audit.store.sqlite import SqliteStore
+
+NOW = datetime(2026, 11, 30, 2, 20, tzinfo=UTC)
+
+
+def parse(text: str) -> Question:
+    return parse_query(text, now=NOW, zone=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("", []),
+        ("payment_invoke", [Condition("resource", "is", ("payment_invoke",))]),
+        ("resource:order-*", [Condition("resource", "like", ("order-*",))]),
+        ("field:count", [Condition("field", "is", ("count",))]),
+        ("author:chen", [Condition("author", "contains", ("chen",))]),
+        ("commit:9f1c2ab", [Condition("commit", "starts", ("9f1c2ab",))]),
+        ("kind:flow,degrade", [Condition("kind", "is", ("flow", "degrade"))]),
+        ("type:rejected", [Condition("type", "is", ("sentinel.rules.rejected.v1",))]),
+        ("-env:staging", [Condition("environment", "is", ("staging",), negated=True)]),
+        ("count>300", [Condition("count", ">", (300.0,))]),
+        ("-count<=1.5", [Condition("count", "<=", (1.5,), negated=True)]),
+        ("clusterConfig.flowId=7", [Condition("clusterConfig.flowId", "=", (7.0,))]),
+        ('reason:"back to, normal"', [Condition("reason", "contains", ("back to, normal",))]),
+        (r'message:"say \"no\""', [Condition("message", "contains", ('say "no"',))]),
+        ("resource:order:create", [Condition("resource", "is", ("order:create",))]),
+        ('"order:create"', [Condition("resource", "is", ("order:create",))]),
+        ("kind:flow  channel:console", [Condition("kind", "is", ("flow",)), Condition("channel", "is", ("console",))]),
+    ],
+)
+def test_terms_become_conditions(text: str, conditions: list[Condition]) -> None:
+    assert parse(text).conditions == tuple(conditions)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("since:2h", NOW - timedelta(hours=2), NOW),
+        (
+            'in:"last wednesday afternoon"',
+            datetime(2026, 11, 25, 12, tzinfo=UTC),
+            datetime(2026, 11, 25, 18, tzinfo=UTC),
+        ),
+        ("since:2026-11-25 until:2026-11-26", datetime(2026, 11, 25, tzinfo=UTC), datetime(2026, 11, 27, tzinfo=UTC)),
+        ("until:2026-11-26", datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 11, 27, tzinfo=UTC)),
+        ("in:昨天", datetime(2026, 11, 29, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC)),
+    ],
+)
+def test_times_become_a_window(text: str, start: datetime, end: datetime) -> None:
+    query = parse(text).query(limit=7, after="1.2.3")
+    assert query == Query((), start, end, 7, "1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("resurce:x", "resource:x"),
+        ("autor:chen", "author:chen"),
+        ("kind:flwo", "kind:flow"),
+        ("type:change", "type:changed"),
+        ("count:25", "count=25"),
+        ("resource>3", "resource:3"),
+        ("count>many", "count>300"),
+        ("count>nan", "a number is needed"),
+        ("count>1e999", "a number is needed"),
+        ("zzzzzz:1x", "known: resource"),
+        ("resource:", "qualifier:value"),
+        ("kind:flow,,degrade", "has no value"),
+        ('reason:"open', "close the quotes"),
+        ("since:2h since:3h", "once"),
+        ("-since:2h", "once"),
+        ("in:today since:2h", "whole window"),
+        ("since:wednesday", "last wednesday"),
+        ("a " * 33, "at most 32"),
+        ("kind:" + ",".join(["flow"] * 33), "at most 32"),
+        ("x" * 1001, "at most 1000"),
+    ],
+)
+def test_what_is_not_understood_says_what_to_write(text: str, hint: str) -> None:
+    with pytest.raises(QueryInvalid) as refusal:
+        parse(text)
+    assert hint in str(refusal.value)
+
+
+def test_every_qualifier_is_answered_by_the_store(store: SqliteStore, events: list[Any]) -> None:
+    store.ingest(events)
+    for name in QUALIFIERS:
+        value = {"kind": "flow", "action": "change", "type": "changed"}.get(name, "x*")
+        assert store.query(parse(f"{name}:{value} -{name}:{value}").query()).rows == ()
+
+
+def test_a_password_in_a_question_finds_what_was_stored_without_it(store: SqliteStore, history: Any, flow: Any) -> None:
+    store.ingest([history.commit("flow", [flow("http://u:secret@host/x")])])
+    assert len(store.query(parse('"http://u:secret@host/x"').query()).rows) == 1
+
+
+@given(st.text(max_size=80) | st.lists(st.sampled_from([*'ab:,*-"\\ <>=1', "kind", "count"]), max_size=20).map("".join))
+def test_any_text_is_a_question_or_a_refusal(text: str) -> None:
+    try:
+        question = parse(text)
+    except QueryInvalid:
+        return
+    assert all(condition.values for condition in question.conditions)
+
+
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=20).filter(
+        lambda t: "*" not in t
+    )
+)
+def test_any_value_can_be_quoted(value: str) -> None:
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    (condition,) = parse(f'app:"{quoted}"').conditions
+    assert condition == Condition("app", "is", (value,))

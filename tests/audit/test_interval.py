@@ -1,0 +1,291 @@
+"""Windows of time: what people write, what it means, and what is refused with a better way to write it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.query.interval import Interval, between, since, window
+from sentinel_core.audit.query.phrases import WEEKDAYS
+from sentinel_core.audit.query.zones import to_utc, zone_named
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+NEW_YORK = ZoneInfo("America/New_York")
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 11, 30, 10, 20, tzinfo=SHANGHAI)
+"""A Monday."""
+
+
+def read(text: str, now: datetime = NOW, zone: ZoneInfo = SHANGHAI) -> str:
+    return window(text, now=now, zone=zone).describe()
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("last wednesday afternoon", "2026-11-25 12:00 – 18:00"),
+        ("Last Wednesday  Morning", "2026-11-25 06:00 – 12:00"),
+        ("last wed", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("last monday", "2026-11-23 00:00 – 2026-11-24 00:00"),
+        ("this monday", "2026-11-30 00:00 – 2026-12-01 00:00"),
+        ("wednesday last week evening", "2026-11-25 18:00 – 2026-11-26 00:00"),
+        ("last wednesday 12:00 to 18:00", "2026-11-25 12:00 – 18:00"),
+        ("last wednesday 12:00-18:00", "2026-11-25 12:00 – 18:00"),
+        ("last wednesday at 2pm to 3:30 pm", "2026-11-25 14:00 – 15:30"),
+        ("between yesterday 12:00 and 13:00", "2026-11-29 12:00 – 13:00"),
+        ("today", "2026-11-30 00:00 – 2026-12-01 00:00"),
+        ("yesterday", "2026-11-29 00:00 – 2026-11-30 00:00"),
+        ("the day before yesterday", "2026-11-28 00:00 – 2026-11-29 00:00"),
+        ("this week", "2026-11-30 00:00 – 2026-12-07 00:00"),
+        ("last week", "2026-11-23 00:00 – 2026-11-30 00:00"),
+        ("last month", "2026-10-01 00:00 – 2026-11-01 00:00"),
+        ("last year", "2025-01-01 00:00 – 2026-01-01 00:00"),
+        ("2h", "2026-11-30 08:20 – 10:20"),
+        ("last 2 hours", "2026-11-30 08:20 – 10:20"),
+        ("past hour", "2026-11-30 09:20 – 10:20"),
+        ("1h30m", "2026-11-30 08:50 – 10:20"),
+        ("last 3 days", "2026-11-27 10:20 – 2026-11-30 10:20"),
+        ("since 2h ago", "2026-11-30 08:20 – 10:20"),
+        ("since yesterday", "2026-11-29 00:00 – 2026-11-30 10:20"),
+        ("yesterday to now", "2026-11-29 00:00 – 2026-11-30 10:20"),
+        ("2026-11-25", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("2026-11-25T14:00/PT2H", "2026-11-25 14:00 – 16:00"),
+        ("PT2H/2026-11-25T14:00", "2026-11-25 12:00 – 14:00"),
+        ("2026-11-25T14:00/16:00", "2026-11-25 14:00 – 16:00"),
+        ("2026-11-25/2026-11-27", "2026-11-25 00:00 – 2026-11-28 00:00"),
+        ("2026-11-25T06:00:00Z/2026-11-25T07:00:00.500Z", "2026-11-25 14:00 – 15:00:00"),
+        ("2026-11-25T14:00-08:00/PT1H", "2026-11-26 06:00 – 07:00"),
+        ("2026-W48", "2026-11-23 00:00 – 2026-11-30 00:00"),
+        ("2026-W48-3", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("2026-02", "2026-02-01 00:00 – 2026-03-01 00:00"),
+        ("2026", "2026-01-01 00:00 – 2027-01-01 00:00"),
+        ("P1D", "2026-11-29 10:20 – 2026-11-30 10:20"),
+        ("P1M", "2026-10-30 10:20 – 2026-11-30 10:20"),
+        ("25 nov 2026 14:00..15:00", "2026-11-25 14:00 – 15:00"),
+        ("November 25th", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("dec 24", "2025-12-24 00:00 – 2025-12-25 00:00"),
+        ("上周三下午", "2026-11-25 12:00 – 18:00"),
+        ("上週三下午", "2026-11-25 12:00 – 18:00"),
+        ("上星期三的上午", "2026-11-25 06:00 – 12:00"),
+        ("上上周日", "2026-11-22 00:00 – 2026-11-23 00:00"),
+        ("本周", "2026-11-30 00:00 – 2026-12-07 00:00"),
+        ("上周", "2026-11-23 00:00 – 2026-11-30 00:00"),
+        ("上个月", "2026-10-01 00:00 – 2026-11-01 00:00"),
+        ("昨天", "2026-11-29 00:00 – 2026-11-30 00:00"),
+        ("昨晚", "2026-11-29 18:00 – 2026-11-30 00:00"),
+        ("前天凌晨", "2026-11-28 00:00 – 06:00"),
+        ("最近3天", "2026-11-27 10:20 – 2026-11-30 10:20"),
+        ("最近三天内", "2026-11-27 10:20 – 2026-11-30 10:20"),
+        ("过去半小时", "2026-11-30 09:50 – 10:20"),
+        ("上周三下午3点到5点", "2026-11-25 15:00 – 17:00"),
+        ("上周三12点到18点半", "2026-11-25 12:00 – 18:30"),
+        ("昨天晚上8点至晚上12点", "2026-11-29 20:00 – 2026-11-30 00:00"),
+        ("从昨天到现在", "2026-11-29 00:00 – 2026-11-30 10:20"),
+        ("昨天至今", "2026-11-29 00:00 – 2026-11-30 10:20"),
+        ("11月25日下午", "2026-11-25 12:00 – 18:00"),
+        ("2026年11月25号", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("２０２６－１１－２５", "2026-11-25 00:00 – 2026-11-26 00:00"),
+    ],
+)
+def test_what_people_write_is_one_half_open_window(text: str, resolved: str) -> None:
+    assert read(text) == f"{resolved} Asia/Shanghai"
+
+
+@pytest.mark.parametrize("now", ["2026-11-24", "2026-11-25", "2026-11-26", "2026-12-01"])
+def test_last_wednesday_is_before_today_while_of_last_week_is_of_the_week_before(now: str) -> None:
+    at = datetime.fromisoformat(f"{now}T10:00").replace(tzinfo=SHANGHAI)
+    by_day = {"2026-11-24": "18", "2026-11-25": "18", "2026-11-26": "25", "2026-12-01": "25"}
+    by_week = {"2026-11-24": "18", "2026-11-25": "18", "2026-11-26": "18", "2026-12-01": "25"}
+    assert read("last wednesday", at).startswith(f"2026-11-{by_day[now]} ")
+    assert read("wednesday last week", at).startswith(f"2026-11-{by_week[now]} ")
+    assert read("上周三", at).startswith(f"2026-11-{by_week[now]} ")
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("wednesday", "last wednesday"),
+        ("wednesday afternoon", "this wednesday afternoon"),
+        ("周三下午", "上周三下午"),
+        ("11/25/2026", "2026-11-25"),
+        ("25.11.2026", "2026-11-25"),
+        ("20261125", "2026-11-25"),
+        ("1795588200123", "2026-11-25"),
+        ("昨天3点", "昨天下午3点"),
+        ("last wednesday 12:00", "since last wednesday 12:00"),
+        ("2h ago", "since 2h ago"),
+        ("three o'clock", "last wednesday afternoon"),
+        ("last day", "since 2h"),
+        ("", "last wednesday afternoon"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused_with_both(text: str, suggestion: str) -> None:
+    with pytest.raises(QueryInvalid) as refusal:
+        read(text)
+    assert suggestion in refusal.value.suggestions
+    assert suggestion in str(refusal.value)
+    for each in refusal.value.suggestions:
+        _is_understood(each)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-13-01", "2026-02-30", "2026-W54", "last wednesday 25:00", "last wednesday 12:60", "13:00 pm to 14:00 pm",
+        "下午9点", "yesterday 24:01 to now", "9999-12-31", "0001-01-01", "99999 years ago to now", "999999d", "now",
+        "tomorrow", "today to yesterday", "a to b to c", "2026-11-25/2026-11-26/2026-11-27",
+        "2026-11-25T14:00-18:00/PT1H", "p", "pt", "一一点", "x" * 201, "\x00", "last", "of", "/", "..", "到",
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_in_words(text: str) -> None:
+    with pytest.raises(QueryInvalid):
+        read(text)
+
+
+def test_the_second_end_may_be_a_time_of_the_first_ones_day() -> None:
+    interval = between("last wednesday 12:00", "18:00", now=NOW, zone=SHANGHAI)
+    assert interval.describe() == "2026-11-25 12:00 – 18:00 Asia/Shanghai"
+    assert interval == between("last wednesday 12:00", "last wednesday 18:00", now=NOW, zone=SHANGHAI)
+    assert interval == between("last wednesday 12:00", "PT6H", now=NOW, zone=SHANGHAI)
+
+
+def test_since_reaches_until_now() -> None:
+    assert since("2h", now=NOW, zone=SHANGHAI) == since("2h ago", now=NOW, zone=SHANGHAI)
+    assert since("yesterday", now=NOW, zone=SHANGHAI).end == NOW
+
+
+def test_an_interval_is_written_for_machines_in_utc() -> None:
+    interval = window("last wednesday afternoon", now=NOW, zone=SHANGHAI)
+    assert interval.to_json() == {
+        "start": "2026-11-25T04:00:00.000Z",
+        "end": "2026-11-25T10:00:00.000Z",
+        "zone": "Asia/Shanghai",
+    }
+
+
+class TestChangedClocks:
+    """New York 2026: 02:00 → 03:00 on March 8th, 02:00 → 01:00 on November 1st."""
+
+    def test_a_day_is_as_long_as_its_zone_makes_it(self) -> None:
+        for day, hours in (("2026-03-08", 23), ("2026-11-01", 25), ("2026-11-02", 24)):
+            interval = window(day, now=NOW, zone=NEW_YORK)
+            assert interval.end - interval.start == timedelta(hours=hours)
+
+    def test_an_hour_that_is_there_twice_is_covered_twice(self) -> None:
+        interval = window("2026-11-01T01:00/01:30", now=NOW, zone=NEW_YORK)
+        assert interval.end - interval.start == timedelta(hours=1, minutes=30)
+
+    def test_a_time_that_is_skipped_is_the_moment_of_the_skip(self) -> None:
+        interval = window("2026-03-08T02:30/04:00", now=NOW, zone=NEW_YORK)
+        assert interval.start == datetime(2026, 3, 8, 7, 0, tzinfo=UTC)
+        with pytest.raises(QueryInvalid, match="empty"):
+            window("2026-03-08T02:15/02:45", now=NOW, zone=NEW_YORK)
+
+    def test_hours_are_elapsed_and_days_keep_the_wall_clock(self) -> None:
+        now = datetime(2026, 11, 2, 12, 0, tzinfo=NEW_YORK)
+        assert since("24h", now=now, zone=NEW_YORK).start == now.astimezone(UTC) - timedelta(hours=24)
+        assert since("2d", now=now, zone=NEW_YORK).start == datetime(2026, 10, 31, 16, 0, tzinfo=UTC)
+
+    def test_an_offset_that_is_written_wins_over_the_zone(self) -> None:
+        assert window("2026-03-08T02:30-05:00/PT1H", now=NOW, zone=NEW_YORK).start == datetime(
+            2026, 3, 8, 7, 30, tzinfo=UTC
+        )
+
+
+MOMENTS = st.datetimes(datetime.fromisoformat("1990-01-01"), datetime.fromisoformat("2036-12-31"))
+ZONES = st.sampled_from(
+    [SHANGHAI, NEW_YORK, BERLIN, ZoneInfo("America/Sao_Paulo"), ZoneInfo("Australia/Lord_Howe"), ZoneInfo("UTC")]
+)
+
+
+@given(MOMENTS, st.timedeltas(timedelta(0), timedelta(hours=30)), ZONES, st.booleans())
+def test_utc_never_falls_as_the_wall_clock_rises(wall: datetime, ahead: timedelta, zone: ZoneInfo, last: bool) -> None:
+    assert to_utc(wall, zone, last=last) <= to_utc(wall + ahead, zone, last=last)
+
+
+@given(MOMENTS, ZONES)
+def test_a_point_in_time_is_inside_of_its_own_wall_clock_reading(at: datetime, zone: ZoneInfo) -> None:
+    utc = at.replace(tzinfo=UTC)
+    wall = utc.astimezone(zone).replace(tzinfo=None)
+    assert to_utc(wall, zone) <= utc <= to_utc(wall, zone, last=True)
+
+
+@given(MOMENTS, ZONES, st.sampled_from(sorted(WEEKDAYS)))
+def test_last_weekday_is_that_weekday_one_to_seven_days_back(at: datetime, zone: ZoneInfo, name: str) -> None:
+    now = at.replace(tzinfo=UTC)
+    interval = window(f"last {name}", now=now, zone=zone)
+    day = _middle(interval).astimezone(zone).date()
+    assert day.weekday() == WEEKDAYS[name]
+    assert 1 <= (now.astimezone(zone).date() - day).days <= 7
+
+
+@given(st.dates(date(1990, 1, 1), date(2036, 12, 31)), ZONES)
+def test_days_meet_without_gap_or_overlap(day: date, zone: ZoneInfo) -> None:
+    following = day + timedelta(days=1)
+    first, second = (window(each.isoformat(), now=NOW, zone=zone) for each in (day, following))
+    assert first.end >= second.start
+    assert first.end - second.start in (
+        timedelta(0),
+        to_utc(_midnight(following), zone, last=True) - to_utc(_midnight(following), zone),
+    )
+
+
+@given(MOMENTS, st.timedeltas(timedelta(seconds=1), timedelta(days=400)))
+def test_two_written_instants_are_read_exactly(at: datetime, length: timedelta) -> None:
+    start = at.replace(microsecond=at.microsecond // 1000 * 1000, tzinfo=UTC)
+    end = (start + length).replace(microsecond=0) + timedelta(seconds=1)
+    text = f"{start.isoformat(timespec='milliseconds')}/{end.isoformat()}".replace("+00:00", "Z")
+    assert window(text, now=NOW, zone=SHANGHAI) == Interval(start, end, SHANGHAI)
+
+
+WORDS = st.sampled_from(
+    ["last", "this", "week", "wednesday", "afternoon", "12:00", "to", "2h", "ago", "since", "2026-11-25", "/",
+     "PT2H", "上", "周", "三", "下午", "3点", "到", "最近", "天", "半", "-", "+08:00", "T", "Z", "0", "99", "november", "and", ".."]
+)  # fmt: skip
+
+
+@given(
+    st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=8).map(" ".join), st.lists(WORDS, max_size=8).map("".join))
+)
+def test_any_text_is_a_window_or_a_refusal(text: str) -> None:
+    try:
+        interval = window(text, now=NOW, zone=SHANGHAI)
+    except QueryInvalid:
+        return
+    assert interval.start < interval.end
+
+
+def _is_understood(text: str) -> None:
+    """As a window, or as one end of a window."""
+    try:
+        window(text, now=NOW, zone=SHANGHAI)
+    except QueryInvalid:
+        since(text, now=NOW + timedelta(days=8), zone=SHANGHAI)
+
+
+def test_zones_are_iana_names_with_a_hint() -> None:
+    assert zone_named("Asia/Shanghai") == SHANGHAI
+    with pytest.raises(QueryInvalid, match="Asia/Shanghai"):
+        zone_named("asia/shangai")
+    with pytest.raises(QueryInvalid):
+        zone_named("../../etc/passwd")
+
+
+def test_the_machines_zone_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    assert zone_named() == BERLIN
+    monkeypatch.setenv("TZ", "nonsense")
+    assert zone_named() == ZoneInfo("UTC")
+
+
+def _middle(interval: Interval) -> datetime:
+    return interval.start + (interval.end - interval.start) / 2
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.fromisoformat(day.isoformat())
