@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import textwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from sentinel_core.rules.registry import MODELS, model_of
 from sentinel_core.rules.revision import Kind
-from sentinel_core.rules.rule import Rule
+from sentinel_core.rules.rule import Rule, Shape
 from sentinel_core.rules.signature import CONSOLE_KEYS
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -58,6 +64,9 @@ def _rule_schema(model: type[Rule], *, by_hand: bool) -> tuple[dict[str, Any], d
     schema = _draft7(model.model_json_schema(mode="validation"))
     nested = {name: _closed(shape) for name, shape in schema.pop("definitions", {}).items()}
     properties = schema["properties"]
+    _documented(model, properties)
+    for shape in model.nested.values():
+        _documented(shape, nested[shape.__name__]["properties"])
     for field, names in model.names.items():
         properties[field] = _code_schema(properties[field], names, by_hand=by_hand)
     if by_hand and model.kind == "flow":
@@ -68,6 +77,20 @@ def _rule_schema(model: type[Rule], *, by_hand: bool) -> tuple[dict[str, Any], d
     else:
         properties.update({key: {"description": "Written by the dashboard; ignored."} for key in sorted(CONSOLE_KEYS)})
     return _closed(schema), nested
+
+
+def _documented(model: type[Shape], properties: dict[str, Any]) -> None:
+    """Adds the docstrings below the fields, which pydantic reads too, but at every import."""
+    for ancestor in reversed(model.__mro__[:-1]):
+        if not issubclass(ancestor, Shape):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(ancestor))).body[0]
+        statements = body.body if isinstance(body, ast.ClassDef) else []
+        for field, text in pairwise(statements):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                name = to_camel(field.target.id) if isinstance(field.target, ast.Name) else ""
+                if name in properties:
+                    properties[name] = {**properties[name], "description": str(text.value.value)}
 
 
 def _code_schema(plain: dict[str, Any], names: Any, *, by_hand: bool) -> dict[str, Any]:
@@ -115,11 +138,7 @@ def published() -> dict[str, str]:
 
 
 def publish(folder: Path = FOLDER) -> None:
-    """Writes them; the tests fail when this was forgotten."""
+    """Writes them: `python -c "from sentinel_core.rules.schema import publish; publish()"`, when a test says so."""
     folder.mkdir(exist_ok=True)
     for name, text in published().items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    publish()

@@ -42,7 +42,7 @@ class AuthorityRule(OriginRule):
             if rule.resource in seen:
                 yield (
                     index,
-                    warning("SR212", "resource", f"{rule.resource} has an authority rule already; Java keeps one"),
+                    warning("SR212", "resource", "the resource has an authority rule already; Java keeps one"),
                 )
             seen.add(rule.resource)
 
