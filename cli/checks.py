@@ -91,12 +91,12 @@ def _rules_as_code(settings: Settings) -> Iterator[Check]:
     if not path.exists():
         return
     try:
-        parts = [parse_revision(revision, kinds) for revision, kinds in read_revisions(str(path), None)]
+        parts = [parse_revision(revision, kinds) for revision, kinds in read_revisions(shown(path), None)]
     except (RuleRejected, UsageProblem) as error:
         yield Check(
             "rules",
             "fail",
-            f"{shown(path)}: {_first_line(error)}",
+            _first_line(error),
             f"sentinelctl rules validate {shown(path)}",
             Exit.INVALID_RULES,
         )

@@ -70,7 +70,7 @@ def _report(app: App, error: BaseException) -> Exit:
     code = code_of(error)
     out = app.out
     if app.debug:
-        out.say_text("".join(traceback.format_exception(error)))
+        out.say_text(_masked("".join(traceback.format_exception(error))))
     if code is Exit.INTERRUPTED:
         out.say("interrupted")
         return code
@@ -94,8 +94,6 @@ def _last_words(app: App, error: OutputError) -> Exit:
 
 
 def _words(error: BaseException) -> str:
-    from sentinel_core.audit.redact import mask_text
-
     if isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, OSError) and not is_foreseen(error) and error.strerror:
@@ -104,6 +102,12 @@ def _words(error: BaseException) -> str:
         text = str(error)
     else:
         text = f"unexpected {type(error).__name__}: {error}\nNothing more is known here; --debug shows the traceback."
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
+    from sentinel_core.audit.redact import mask_text
+
     return mask_text(text)
 
 

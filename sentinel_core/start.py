@@ -20,6 +20,7 @@ from sentinel_core.audit.store import open_store
 from sentinel_core.clock import Clock
 from sentinel_core.datasources.contract import Readable
 from sentinel_core.datasources.last_good import LastGood
+from sentinel_core.datasources.subscription import Subscription
 from sentinel_core.engine import Engine
 from sentinel_core.rules import KINDS, Kind
 from sentinel_core.settings import Settings, SettingsError
@@ -32,6 +33,8 @@ class ServiceEngine(Engine):
         self.settings = settings
         self.outbox = Outbox(settings.audit.outbox)
         self.forwarder = Forwarder(self.outbox, _publisher(settings))
+        self.subscriptions: tuple[Subscription, ...] = ()
+        """One for each store, in the order of the settings."""
         self._sources: list[Readable] = []
         self._released = False
         super().__init__(
@@ -46,7 +49,7 @@ class ServiceEngine(Engine):
     def follow(self, source: Readable, kinds: tuple[Kind, ...]) -> None:
         """Subscribes to a source and closes it with the engine."""
         self._sources.append(source)
-        self.subscribe(kinds, source)
+        self.subscriptions += (self.subscribe(kinds, source),)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.
@@ -97,12 +100,8 @@ def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable,
         kinds = tuple(dict.fromkeys(kind for item in source.items(KINDS) for kind in item.kinds))
         for kind in kinds:
             if kind in owners:
-                raise SettingsError(
-                    [
-                        f"stores: {source.uri} and {owners[kind]} both carry {kind} rules; "
-                        "name one store, or narrow each to its kind with ?kind="
-                    ]
-                )
+                clash = f"{source.uri} and {owners[kind]} both carry {kind} rules"
+                raise SettingsError([f"stores: {clash}; name one store, or narrow each to its kind with ?kind="])
             owners[kind] = source.uri
         yield source, kinds
 

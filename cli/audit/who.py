@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 import click
 
 from sentinel_core.audit.query.interval import Interval, between, since
-from sentinel_core.audit.query.who import Answer, Blame, FieldChange
+from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Condition
@@ -95,10 +95,9 @@ def _view(answer: Answer, zone: tzinfo, interval: Interval | None) -> View:
     document = answer.to_json()
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
-        width = max(
-            (display_width(visible(author(each.event))) for each in (*answer.changes, *answer.rejections)), default=0
-        )
-        for each in sorted((*answer.changes, *answer.rejections), key=lambda each: each.event.time):
+        told: list[Blame | Rejection] = sorted((*answer.changes, *answer.rejections), key=lambda each: each.event.time)
+        width = max((display_width(visible(author(each.event))) for each in told), default=0)
+        for each in told:
             if isinstance(each, Blame):
                 yield from _blame_lines(each, answer, zone, interval, width, wide=wide)
             else:

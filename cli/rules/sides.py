@@ -38,7 +38,7 @@ def resolve(app: App, text: str, kind: Kind | None = None) -> Side:
         return _live(app, kind)
     if word == "history":
         return _historic(app, rest, kind)
-    if word == "git" and not _is_path(rest):
+    if text == "git" or (word == "git" and not _is_path(rest)):
         return _committed(app, rest or "HEAD", kind)
     if "://" in text or word == "git":
         return _store(app, (text,), kind)

@@ -56,7 +56,7 @@ def sentinelctl(capfd: pytest.CaptureFixture[str], here: Path) -> Iterator[Run]:
         capfd.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
+        assert "--debug" in arguments or "Traceback" not in captured.err
         return Ended(code, captured.out, captured.err)
 
     return call  # type: ignore[return-value]  # a plain fixture
@@ -95,3 +95,47 @@ def git(folder: Path, *arguments: str) -> str:
     """Git in a test repository; stdout, stripped."""
     done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+FIRST = "flowRules:\n  - {resource: payment_invoke, grade: 1, count: 20}\n  - {resource: coupon, grade: 1, count: 5}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with settings and a Git repository `repo` that holds the rules and is the store."""
+
+    folder: Path
+
+    @property
+    def repo(self) -> Path:
+        return self.folder / "repo"
+
+    @property
+    def rules(self) -> Path:
+        return self.repo / "sentinel-rules.yaml"
+
+    def commit(self, text: str, message: str) -> str:
+        """Commits these rules; the hash."""
+        self.rules.write_text(text, encoding="utf-8")
+        git(self.repo, "add", ".")
+        git(self.repo, "commit", "-qm", message)
+        return git(self.repo, "rev-parse", "HEAD")
+
+    def head(self) -> str:
+        return git(self.repo, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def project(here: Path) -> Project:
+    """Three revisions of the rules: payment_invoke at 20, 25 and 30."""
+    made = Project(here)
+    made.repo.mkdir()
+    git(made.repo, "init", "-qb", "main")
+    for count, message in (("20", "First rules"), ("25", "Raise payment"), ("30", "Raise it again")):
+        made.commit(FIRST.replace("20", count), message)
+    (here / "sentinel.yaml").write_text(
+        "environment: prod\nrules: repo/sentinel-rules.yaml\n"
+        f"stores: ['git+file://{made.repo}?ref=main&path=sentinel-rules.yaml']\n",
+        encoding="utf-8",
+    )
+    return made

@@ -1,0 +1,155 @@
+"""Audit commands over a store that a running engine has filled from real commits."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sentinel_core.datasources import Subscription
+from sentinel_core.settings import load_settings
+from sentinel_core.start import start
+from sentinel_core.testing import FakeClock
+from tests.cli.conftest import FIRST, Project, Run
+
+NOON_IN_SHANGHAI = datetime(2026, 11, 25, 4, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def story(project: Project) -> Project:
+    """An engine saw: 30 → 20 together with another rule, a typo that was refused, 20 → 35 ten minutes later."""
+    clock = FakeClock(start_ms=int(NOON_IN_SHANGHAI.timestamp() * 1000))
+    engine = start(load_settings(), clock=clock)
+    (subscription,) = engine.subscriptions
+    assert subscription.wait_ready(10)
+    for text, message in (
+        (FIRST.replace("count: 5", "count: 6"), "Back to the reviewed value"),
+        (FIRST.replace("20", "2O"), "A typo"),
+        (FIRST.replace("20", "35").replace("count: 5", "count: 6"), "Ready for the sale"),
+    ):
+        version = project.commit(text, message)
+        subscription.refresh()
+        _wait_until_read(subscription, version)
+        clock.advance(ms=600_000)
+    engine.close()
+    return project
+
+
+def _wait_until_read(subscription: Subscription, version: str) -> None:
+    """Applied or refused; the subscription has threads of its own."""
+    for _ in range(1000):
+        (status,) = subscription.status()
+        if version in (status.version, *(status.reason or "").split()):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{version} was not read: {status}")
+
+
+def test_who_answers_in_one_line_a_change_who_when_from_what_to_what_and_why(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "who", "payment_invoke", "--field", "count", "--zone", "Asia/Shanghai")
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert "Ada Example (git " in lines[0]
+    assert lines[0].startswith("2026-11-25 12:00:00  ")
+    assert lines[0].endswith("~ count  30 → 20")
+    assert "reason: Back to the reviewed value   seen by 1 instance   id " in lines[1]
+    assert lines[2].strip() == "with it: coupon.count 5 → 6"
+    assert "! refused: sentinel-rules.yaml:2:49: SR102" in lines[3]
+    assert lines[4].endswith("~ count  20 → 35")
+    assert ended.err == "all changes so far\n2 changes, 1 refused.\n"
+
+
+@pytest.mark.parametrize(
+    "window",
+    [["--since", "1h"], ["--since", "2026-01-01"], ["--between", "yesterday", "now"], ["--between", "昨天", "现在"]],
+)
+def test_the_window_that_was_understood_is_told_with_its_zone_on_stderr(
+    story: Project, sentinelctl: Run, window: list[str]
+) -> None:
+    ended = sentinelctl("audit", "who", "payment_invoke", "--zone", "Asia/Shanghai", *window)
+    assert ended.code == 0
+    assert ended.err.splitlines()[0].endswith(" Asia/Shanghai")
+    assert " – " in ended.err.splitlines()[0]
+
+
+def test_within_one_day_the_time_of_day_is_enough(story: Project, sentinelctl: Run) -> None:
+    window = ("2026-11-25T12:15+08:00", "2026-11-25T13:00+08:00")
+    ended = sentinelctl("audit", "who", "payment_invoke", "--zone", "Asia/Shanghai", "--between", *window)
+    assert ended.out.startswith("12:20:00  Ada Example (git ")
+    assert ended.err == "2026-11-25 12:15 – 13:00 Asia/Shanghai\n1 change.\n"
+
+
+def test_at_names_the_change_that_was_in_force(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "who", "payment_invoke", "--at", "2026-11-25T12:15+08:00", "-o", "json")
+    (blame,) = json.loads(ended.out)["changes"]
+    assert (blame["changes"][0]["old"], blame["changes"][0]["new"]) == (30, 20)
+
+
+def test_where_nothing_changed_the_last_change_before_is_told(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "who", "payment_invoke", "--between", "2031-01-01", "2031-01-02")
+    assert ended.out == ""
+    assert "0 changes. The last before: " in ended.err
+
+
+def test_query_finds_by_resource_field_number_and_author(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "query", "resource:payment_*", "field:count", "count>30", "author:ada", "-o", "ndjson")
+    (line,) = ended.out.splitlines()
+    assert (json.loads(line)["old"], json.loads(line)["new"]) == (20, 35)
+
+
+def test_query_pages_with_a_token(story: Project, sentinelctl: Run) -> None:
+    whole = json.loads(sentinelctl("audit", "query", "-o", "json").out)["changes"]
+    first = json.loads(sentinelctl("audit", "query", "--limit", "2", "-o", "json").out)
+    rest = json.loads(sentinelctl("audit", "query", "--after", first["next"], "-o", "json").out)
+    assert first["changes"] + rest["changes"] == whole
+
+
+def test_a_value_with_blanks_needs_no_second_quotes(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "query", "reason:for the sale", "-o", "name")
+    assert len(set(ended.out.split())) == 1
+
+
+def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run) -> None:
+    newest = json.loads(sentinelctl("audit", "who", "payment_invoke", "-o", "json").out)["changes"][-1]["event"]["id"]
+    lines = sentinelctl("audit", "show", newest[:8]).out.splitlines()
+    patch, inverse = lines.index("patch"), lines.index("inverse")
+    assert lines[patch + 1] == "  ~ flow/payment_invoke/default  count  20 → 35"
+    assert lines[inverse + 1] == "  ~ flow/payment_invoke/default  count  35 → 20"
+    document = json.loads(sentinelctl("audit", "show", newest, "-o", "json").out)
+    assert document["event"]["data"]["changes"] == document["patch"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["query", "feild:x"], "feild: is no qualifier; write 'field:x'"),
+        (["query", 'resource:"x'], "close the quotes"),
+        (["who", "x", "--since", "blargh"], "'blargh' is not a time"),
+        (["who", "x", "--zone", "Asia/Shanghi"], "write 'Asia/Shanghai'"),
+        (["who", "x", "--since", "1h", "--at", "now"], "--between, --since and --at name the time in three ways"),
+        (["who", "x", "--between", "now", "yesterday"], "it must begin before it ends"),
+        (["show", "ab"], "give at least 8 characters"),
+        (["query", "--after", "nonsense"], "nonsense"),
+    ],
+)
+def test_a_question_that_cannot_be_understood_is_a_usage_error_that_says_what_to_write(
+    story: Project, sentinelctl: Run, arguments: list[str], said: str
+) -> None:
+    ended = sentinelctl("audit", *arguments)
+    assert ended.code == 64, ended.err
+    assert said in ended.err
+
+
+def test_an_id_that_is_not_there_says_how_to_find_one(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "show", "00000000-none")
+    assert ended.code == 2
+    assert "there is no event 00000000-none in the audit store\n  next: sentinelctl audit query" in ended.err
+
+
+def test_before_the_first_event_there_is_no_store_and_it_says_so(here: Path, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "query")
+    assert ended.code == 69
+    assert "there is no audit store yet" in ended.err
