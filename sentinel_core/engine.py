@@ -17,7 +17,7 @@ from sentinel_core.collectors.local import Metrics
 from sentinel_core.datasources import LastGood, Outcome, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Entry
 from sentinel_core.errors import EngineClosed, KindTaken
-from sentinel_core.gate import Gate
+from sentinel_core.gate import UNGUARDED, Core, Gate
 from sentinel_core.guard import AsyncEntry
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
@@ -70,7 +70,11 @@ class Engine(Gate):
         if compat:
             statistics = replace(statistics, minutes=True)
         length = statistics.interval_ms * MS // statistics.sample_count
-        super().__init__(clock, Node(length, statistics.sample_count, statistics.minutes), compat is not None)
+        inbound = Node(length, statistics.sample_count, statistics.minutes)
+        self.clock = clock
+        self.core = Core(
+            clock, inbound, compat is not None, self._plan, self._unchecked, self._failed, self._transitions_ready
+        )
         self.app = app
         self.environment = environment
         self.instance = instance or socket.gethostname()
@@ -78,7 +82,7 @@ class Engine(Gate):
         self.metrics = Metrics()
         self.collectors = Collectors(self)
         self._slots = ordered(discover(), slot_order or (SENTINEL_SLOT_ORDER if compat else ()))
-        self._compiler = Compiler(self.runtime, self.metrics, statistics, self._slots, max_resources)
+        self._compiler = Compiler(self.core, self.metrics, statistics, self._slots, max_resources)
         self._build_lock = threading.RLock()
         self._activation = Activation(
             self._compiler,
@@ -92,7 +96,7 @@ class Engine(Gate):
             wall=clock.wall,
         )
         empty = {kind: RuleSet.empty(kind) for kind in KINDS}
-        self.snapshot = Snapshot(0, empty, {kind: {} for kind in KINDS}, {})
+        self.core.snapshot = Snapshot(0, empty, {kind: {} for kind in KINDS}, {})
         self._overflow = self._compiler.new_overflow()
         self._subscriptions: list[Subscription] = []
         self._listeners: list[BreakerListener] = []
@@ -112,7 +116,7 @@ class Engine(Gate):
         """
         self._check_open()
         ruleset = rules if isinstance(rules, RuleSet) else parse_rules(kind, rules, name=f"load_rules({kind!r})")
-        if self.runtime.compat:
+        if self.core.compat:
             self._refuse_as_java(ruleset)
         revision = revision or by_hand(self.app, ruleset, self.clock.wall())
         self._activation.activate({kind: self._annotated(ruleset.with_revision(revision))}, revision)
@@ -154,7 +158,12 @@ class Engine(Gate):
         return self._activation.apply(kinds, revision, restored=restored)
 
     def _swap(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
+        self.core.snapshot = snapshot
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What runs now, all kinds together."""
+        return self.core.snapshot
 
     # Decisions (see Gate for entry and try_entry)
 
@@ -170,7 +179,7 @@ class Engine(Gate):
         inbound: bool = False,
     ) -> AsyncEntry:
         """`async with engine.aentry(...)`: as `entry`, but a queueing call waits without holding the event loop."""
-        return AsyncEntry(self, (resource, origin, context, args, count, priority, inbound))
+        return AsyncEntry(self.core, (resource, origin, context, args, count, priority, inbound))
 
     def report(
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
@@ -186,7 +195,7 @@ class Engine(Gate):
         with self._guarded:
             self.metrics.set_gauge(now, metric, float(value), resource, dimension)
 
-    def compile(self, resource: str) -> Plan:
+    def _plan(self, resource: str) -> Plan:
         with self._build_lock:
             plan = self._compiler.find(self.snapshot, resource)
         if plan is None:
@@ -201,9 +210,9 @@ class Engine(Gate):
             return self._overflow
         return plan
 
-    def unchecked(self, start: int, count: int) -> Entry:
-        self._overflow.admit(start, count, PLAIN, 0, -1)
-        return Entry(self.runtime, self._overflow, PLAIN, start, count)
+    def _unchecked(self, start: int, count: int) -> Entry:
+        self._overflow.node.enter(start, count)
+        return Entry(self._overflow, PLAIN, start, count, 0)
 
     # What can be seen
 
@@ -215,7 +224,7 @@ class Engine(Gate):
 
     def node(self, resource: str) -> Node | None:
         """The live counters of a resource, or of all inbound calls (`INBOUND`); for exporters and tests."""
-        return self.runtime.inbound if resource == INBOUND else self._compiler.nodes.get(resource)
+        return self.core.inbound if resource == INBOUND else self._compiler.nodes.get(resource)
 
     def resources(self) -> tuple[str, ...]:
         """Every resource that was called or that a compiled rule names."""
@@ -227,7 +236,7 @@ class Engine(Gate):
 
     def explain(self, resource: str) -> list[dict[str, Any]]:
         """Per slot, in order: the rules that apply to a resource, in words and fields, with live values and states."""
-        plan = self.compile(resource)
+        plan = self._plan(resource)
         now = self.clock.monotonic_ns()
         with self._guarded:
             live = {checker.rule: checker.live(now) for checker in plan.checkers if checker.rule is not None}
@@ -252,7 +261,7 @@ class Engine(Gate):
 
     def breakers(self, resource: str) -> tuple[dict[str, Any], ...]:
         """State and values of every breaker of a resource, in the order they are asked."""
-        plan = self.compile(resource)
+        plan = self._plan(resource)
         now = self.clock.monotonic_ns()
         with self._guarded:
             found = [(checker, checker.live(now)) for checker in plan.checkers]
@@ -322,7 +331,7 @@ class Engine(Gate):
     def _guarded(self) -> Any:
         """The engine's lock, for code outside the hot path: compiled calls cannot run inside a Python statement, but
         several statements need more than that."""
-        return self.runtime.lock or _NOTHING
+        return self.core.lock or UNGUARDED
 
     def _annotated(self, ruleset: RuleSet) -> RuleSet:
         """The rule set with a warning for each rule that does not act as it is written."""
@@ -347,7 +356,7 @@ class Engine(Gate):
         if self._closed:
             raise EngineClosed(f"engine {self.app!r} is closed; make a new one")
 
-    def failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         self._failures += 1
         self._last_failure = f"{type(error).__name__}: {error}"
         now = self.clock.monotonic_ns()
@@ -355,27 +364,14 @@ class Engine(Gate):
             self._failure_said = now
             logger.error("internal error; the call passes unchecked", exc_info=error)
 
-    def transitions_ready(self) -> None:
-        transitions, self.runtime.transitions = self.runtime.transitions, []
+    def _transitions_ready(self) -> None:
+        transitions, self.core.transitions = self.core.transitions, []
         for transition in transitions:
             for listener in self._listeners:
                 try:
                     listener(transition)
                 except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
-                    self.failed(error)
-
-
-class _Nothing:
-    """No lock where none is needed."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
-_NOTHING = _Nothing()
+                    self._failed(error)
 
 
 def ordered(slots: Mapping[Kind, Slot], first: Sequence[Kind]) -> dict[Kind, Slot]:

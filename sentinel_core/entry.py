@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from sentinel_core.errors import BlockException, exception_class
-from sentinel_core.plan import Call, Checker, Pass, Plan, Runtime, Snapshot
+from sentinel_core.plan import Call, Checker, Pass, Plan, Snapshot
+
+FAILED: Final = 1
+CANCELLED: Final = 2
+DONE: Final = 4
 
 
 class Entry(Pass):
@@ -16,61 +20,62 @@ class Entry(Pass):
     Use it as a context manager (an exception of the block is recorded), or call `exit()` yourself, once.
     """
 
-    __slots__ = ("cancelled", "done", "failed", "outer", "plan", "runtime")
+    __slots__ = ("state", "token")
 
-    def __init__(self, runtime: Runtime, plan: Plan, call: Call, start: int, count: int) -> None:
-        super().__init__(plan.node, call, start, count, plan.node.era)
-        self.runtime = runtime
+    token: Token[Entry | None]
+
+    def __init__(self, plan: Plan, call: Call, start: int, count: int, era: int) -> None:
+        # Set here and not by the base: a call saved on every entry.
         self.plan = plan
-        self.failed = False
-        self.cancelled = False
-        self.done = False
-        self.outer: Entry | None = None
+        self.call = call
+        self.start = start
+        self.count = count
+        self.era = era
+        self.state = 0
+        """FAILED, CANCELLED and DONE, added up."""
 
     def __bool__(self) -> bool:
         return True
 
     @property
     def resource(self) -> str:
-        return self.node.resource
+        return self.plan.node.resource
 
     def trace(self, error: BaseException) -> None:
         """Records that the call failed. A block is no failure; neither is a cancellation or the end of a process."""
-        if isinstance(error, BlockException):
-            return
-        if isinstance(error, Exception):
-            self.failed = True
-        else:
-            self.cancelled = True
+        if not isinstance(error, BlockException):
+            self.state |= FAILED if isinstance(error, Exception) else CANCELLED
 
     def exit(self, count: int | None = None) -> None:
         """Ends the call; `count` where it differs from the entry's. A second exit does nothing."""
-        runtime = self.runtime
+        plan = self.plan
+        while plan.successor is not None:
+            plan = plan.successor
+        runtime = plan.runtime
         now = runtime.monotonic_ns()
         lock = runtime.lock
         try:
             if lock is None:
-                self.leave(now, self.count if count is None else count)
+                state = self.state
+                self.state = DONE
+                if state < DONE:
+                    plan.complete(self, now, self.count if count is None else count, state)
             else:
-                with lock:
-                    self.leave(now, self.count if count is None else count)
+                lock.acquire()
+                try:
+                    state = self.state
+                    self.state = DONE
+                    if state < DONE:
+                        plan.complete(self, now, self.count if count is None else count, state)
+                finally:
+                    lock.release()
         except Exception as error:  # noqa: BLE001 (an internal error must not break the caller's call)
             runtime.failed(error)
         if runtime.transitions:
             runtime.transitions_ready()
 
-    def leave(self, now: int, count: int) -> None:
-        if self.done:
-            return
-        self.done = True
-        plan = self.plan
-        while plan.successor is not None:
-            plan = plan.successor
-        plan.complete(self, now, count, self.failed, self.cancelled)
-
     def __enter__(self) -> Self:
-        self.outer = _current.get()
-        _current.set(self)
+        self.token = _current.set(self)
         return self
 
     def __exit__(
@@ -78,8 +83,10 @@ class Entry(Pass):
     ) -> None:
         if error is not None:
             self.trace(error)
-        if _current.get() is self:
-            _current.set(self.outer)
+        try:  # noqa: SIM105 (`suppress` would cost two calls on every entry)
+            _current.reset(self.token)
+        except ValueError:
+            pass  # left in another context than entered (a generator closed by the collector): nothing to restore
         self.exit()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -31,6 +32,19 @@ PARTS: Final = 2000
 Outcome = Entry | Blocked | Waiting
 
 
+class Unguarded:
+    """No lock where none is needed."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        return None
+
+
+UNGUARDED: Final = Unguarded()
+
+
 def needs_lock() -> bool:
     """Whether counters of this build must be guarded: always, unless compiled and under the GIL."""
     compiled = not __file__.endswith(".py")
@@ -38,17 +52,141 @@ def needs_lock() -> bool:
     return not compiled or (gil is not None and not gil())
 
 
+class Core(Runtime):
+    """The steps of a call. Not to be inherited from: compiled, its methods call each other directly."""
+
+    __slots__ = ("clock", "compile", "snapshot", "unchecked")
+
+    def __init__(
+        self,
+        clock: Clock,
+        inbound: Node,
+        compat: bool,
+        compile_plan: Callable[[str], Plan],
+        unchecked: Callable[[int, int], Entry],
+        failed: Callable[[BaseException], None],
+        transitions_ready: Callable[[], None],
+    ) -> None:
+        lock = threading.RLock() if needs_lock() else None
+        super().__init__(clock.monotonic_ns, lock, inbound, compat, failed, transitions_ready)
+        self.clock = clock
+        self.snapshot = Snapshot(0, {}, {}, {})
+        """What runs now. Replaced by assignment, never edited."""
+        self.compile = compile_plan
+        """The plan of a resource that the snapshot has not met yet."""
+        self.unchecked = unchecked
+        """An entry that nothing checks and that no resource counts."""
+
+    def begin(
+        self, resource: str, origin: str, context: str, args: Args, count: int, priority: bool, inbound: bool
+    ) -> Outcome:
+        """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
+        now: int = self.monotonic_ns()
+        snapshot = self.snapshot
+        plan = snapshot.plans.get(resource)
+        if plan is None:
+            plan = self.compile(resource)
+            snapshot = self.snapshot
+        call = PLAIN
+        if plan.demands_call or inbound or priority:
+            call = self.describe(plan, origin, context, args, priority, inbound)
+        lock = self.lock
+        try:
+            if lock is None:
+                code = plan.admit(now, count, call, 0, -1)
+                if code > 0:
+                    return waiting(resource, plan, snapshot, call, now, count, code)
+                era = plan.node.era
+            else:
+                lock.acquire()
+                try:
+                    code = plan.admit(now, count, call, 0, -1)
+                    if code > 0:
+                        return waiting(resource, plan, snapshot, call, now, count, code)
+                    era = plan.node.era
+                finally:
+                    lock.release()
+        except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
+            self.failed(error)
+            return self.unchecked(now, count)
+        if self.transitions:
+            self.transitions_ready()
+        if code == 0:
+            return Entry(plan, call, now, count, era)
+        return Blocked(resource, plan.checkers[-code - 1], snapshot, now, call)
+
+    def resume(self, waited: Waiting) -> Outcome:
+        """The next step of a call that has waited."""
+        now: int = self.monotonic_ns()
+        plan = waited.plan
+        with self.lock or UNGUARDED:
+            try:
+                code = plan.resume(now, waited.count, waited.call, waited.begin, waited.era)
+                if code > 0:
+                    return waiting(
+                        waited.resource, plan, waited.snapshot, waited.call, waited.start, waited.count, code
+                    )
+                era = plan.node.era
+            except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
+                self.failed(error)
+                return self.unchecked(waited.start, waited.count)
+        if self.transitions:
+            self.transitions_ready()
+        if code == 0:
+            return Entry(plan, waited.call, waited.start, waited.count, era)
+        return Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
+
+    def abandon(self, waited: Waiting) -> None:
+        """The caller gave up while it waited: permits of half-open breakers come back."""
+        now: int = self.monotonic_ns()
+        with self.lock or UNGUARDED:
+            waited.plan.release(now, waited.begin, waited.era)
+        if self.transitions:
+            self.transitions_ready()
+
+    def sleep(self, waited: Waiting) -> None:
+        """Waits on this thread."""
+        try:
+            self.clock.sleep(waited.wait)
+        except BaseException:
+            self.abandon(waited)
+            raise
+
+    def describe(self, plan: Plan, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> Call:
+        """What the call says of itself, completed from the ambient context, with the nodes that count it."""
+        if not origin or not context:
+            ambient = current_context()
+            if ambient is not None:
+                origin = origin or ambient.origin
+                context = context or ambient.name
+        call = Call(origin, context, keys_of(args) if plan.by_args else args, priority, inbound)
+        node: Node | None
+        if plan.by_context:
+            call.context = context or DEFAULT_CONTEXT
+            node = plan.node.by_context(call.context, PARTS)
+            if node is not None:
+                call.nodes.append(node)
+        if plan.by_origin and origin:
+            node = plan.node.by_origin(origin, PARTS)
+            if node is not None:
+                call.nodes.append(node)
+        if inbound:
+            call.nodes.append(self.inbound)
+        return call
+
+
+def waiting(resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, count: int, code: int) -> Waiting:
+    """What `Plan.admit` asked for with a positive code."""
+    size = len(plan.checkers)
+    checker = plan.checkers[code - 1 if code <= size else code - size - 1]
+    return Waiting(resource, plan, snapshot, call, start, count, code, checker.wait)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Gate:
     """The hot half of an engine; `Engine` adds everything that may take its time."""
 
-    snapshot: Snapshot
-
-    def __init__(self, clock: Clock, inbound: Node, compat: bool) -> None:
-        self.clock = clock
-        self.snapshot = Snapshot(0, {}, {}, {})
-        lock = threading.RLock() if needs_lock() else None
-        self.runtime = Runtime(clock.monotonic_ns, lock, inbound, compat, self.failed, self.transitions_ready)
+    core: Core
 
     def entry(
         self,
@@ -69,10 +207,11 @@ class Gate:
         priority          may borrow from the next window (flow rules that reject)
         inbound           counts towards the system rules
         """
-        outcome = self.begin(resource, origin, context, args, count, priority, inbound)
+        core = self.core
+        outcome = core.begin(resource, origin, context, args, count, priority, inbound)
         while isinstance(outcome, Waiting):
-            self.wait(outcome)
-            outcome = self.resume(outcome)
+            core.sleep(outcome)
+            outcome = core.resume(outcome)
         if isinstance(outcome, Entry):
             return outcome
         raise outcome.exception()
@@ -89,125 +228,9 @@ class Gate:
         inbound: bool = False,
     ) -> Entry | Blocked:
         """As `entry`, but a refusal is returned as a falsy Blocked and no exception is built."""
-        outcome = self.begin(resource, origin, context, args, count, priority, inbound)
+        core = self.core
+        outcome = core.begin(resource, origin, context, args, count, priority, inbound)
         while isinstance(outcome, Waiting):
-            self.wait(outcome)
-            outcome = self.resume(outcome)
+            core.sleep(outcome)
+            outcome = core.resume(outcome)
         return outcome
-
-    def begin(
-        self, resource: str, origin: str, context: str, args: Args, count: int, priority: bool, inbound: bool
-    ) -> Outcome:
-        """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
-        runtime = self.runtime
-        now = runtime.monotonic_ns()
-        snapshot = self.snapshot
-        plan = snapshot.plans.get(resource)
-        if plan is None:
-            plan = self.compile(resource)
-            snapshot = self.snapshot
-        call = PLAIN
-        if plan.demands_call or inbound or priority:
-            call = self.describe(plan, origin, context, args, priority, inbound)
-        return self.step(resource, plan, snapshot, call, now, now, count, 0, -1)
-
-    def resume(self, waiting: Waiting) -> Outcome:
-        """The next step of a call that has waited."""
-        now = self.runtime.monotonic_ns()
-        return self.step(
-            waiting.resource, waiting.plan, waiting.snapshot, waiting.call, waiting.start, now, waiting.count,
-            waiting.begin, waiting.era,
-        )  # fmt: skip
-
-    def abandon(self, waiting: Waiting) -> None:
-        """The caller gave up while it waited: permits of half-open breakers come back."""
-        runtime = self.runtime
-        now = runtime.monotonic_ns()
-        lock = runtime.lock
-        if lock is None:
-            waiting.plan.release(now, waiting.begin, waiting.era)
-        else:
-            with lock:
-                waiting.plan.release(now, waiting.begin, waiting.era)
-        if runtime.transitions:
-            runtime.transitions_ready()
-
-    def step(
-        self, resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, now: int, count: int, begin: int,
-        held: int,
-    ) -> Outcome:  # fmt: skip
-        runtime = self.runtime
-        lock = runtime.lock
-        outcome: Outcome
-        try:
-            if lock is None:
-                outcome = self.decide(resource, plan, snapshot, call, start, now, count, begin, held)
-            else:
-                with lock:
-                    outcome = self.decide(resource, plan, snapshot, call, start, now, count, begin, held)
-        except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
-            runtime.failed(error)
-            outcome = self.unchecked(start, count)
-        if runtime.transitions:
-            runtime.transitions_ready()
-        return outcome
-
-    def decide(
-        self, resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, now: int, count: int, begin: int,
-        held: int,
-    ) -> Outcome:  # fmt: skip
-        if begin:
-            code = plan.resume(now, count, call, begin, held)
-        else:
-            code = plan.admit(now, count, call, 0, held)
-        if code == 0:
-            return Entry(self.runtime, plan, call, start, count)
-        if code < 0:
-            return Blocked(resource, plan.checkers[-code - 1], snapshot, now, call)
-        size = len(plan.checkers)
-        checker = plan.checkers[code - 1 if code <= size else code - size - 1]
-        return Waiting(resource, plan, snapshot, call, start, count, code, checker.wait)
-
-    def describe(self, plan: Plan, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> Call:
-        """What the call says of itself, completed from the ambient context, with the nodes that count it."""
-        if not origin or not context:
-            ambient = current_context()
-            if ambient is not None:
-                origin = origin or ambient.origin
-                context = context or ambient.name
-        call = Call(origin, context, keys_of(args) if plan.by_args else args, priority, inbound)
-        if plan.by_context:
-            call.context = context or DEFAULT_CONTEXT
-            self.count_at(call, plan.node.by_context(call.context, PARTS))
-        if plan.by_origin and origin:
-            self.count_at(call, plan.node.by_origin(origin, PARTS))
-        if inbound:
-            call.nodes.append(self.runtime.inbound)
-        return call
-
-    def count_at(self, call: Call, node: Node | None) -> None:
-        if node is not None:
-            call.nodes.append(node)
-
-    def wait(self, waiting: Waiting) -> None:
-        try:
-            self.clock.sleep(waiting.wait)
-        except BaseException:
-            self.abandon(waiting)
-            raise
-
-    def compile(self, resource: str) -> Plan:
-        """The plan of a resource that the snapshot has not met yet."""
-        raise NotImplementedError
-
-    def unchecked(self, start: int, count: int) -> Entry:
-        """An entry that nothing checked and that no resource counts."""
-        raise NotImplementedError
-
-    def failed(self, error: BaseException) -> None:
-        """Takes an internal error; never raises."""
-        raise NotImplementedError
-
-    def transitions_ready(self) -> None:
-        """Breakers have moved: `runtime.transitions` is not empty."""
-        raise NotImplementedError

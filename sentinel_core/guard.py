@@ -13,7 +13,7 @@ from sentinel_core.errors import BlockException
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
-    from sentinel_core.gate import Gate
+    from sentinel_core.gate import Core
 
 F = TypeVar("F", bound=Callable[..., Any])
 Handler = Callable[..., Any]
@@ -22,22 +22,22 @@ Handler = Callable[..., Any]
 class AsyncEntry:
     """`async with engine.aentry(...) as entry`. A task cancelled while it waits leaves nothing behind."""
 
-    __slots__ = ("_entry", "_gate", "_wish")
+    __slots__ = ("_core", "_entry", "_wish")
 
-    def __init__(self, gate: Gate, wish: tuple[Any, ...]) -> None:
-        self._gate = gate
+    def __init__(self, core: Core, wish: tuple[Any, ...]) -> None:
+        self._core = core
         self._wish = wish
         self._entry: Entry | None = None
 
     async def __aenter__(self) -> Entry:
-        outcome = self._gate.begin(*self._wish)
+        outcome = self._core.begin(*self._wish)
         while isinstance(outcome, Waiting):
             try:
-                await self._gate.clock.asleep(outcome.wait)
+                await self._core.clock.asleep(outcome.wait)
             except BaseException:
-                self._gate.abandon(outcome)
+                self._core.abandon(outcome)
                 raise
-            outcome = self._gate.resume(outcome)
+            outcome = self._core.resume(outcome)
         if isinstance(outcome, Entry):
             self._entry = outcome
             return outcome.__enter__()
@@ -117,9 +117,9 @@ class Guard:
 
     def _coroutine(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:
         async def wrapped(*args: Any, **kwargs: Any) -> Any:
-            gate = AsyncEntry(self.engine(), self._wish(resource, args))
+            asking = AsyncEntry(self.engine().core, self._wish(resource, args))
             try:
-                entry = await gate.__aenter__()
+                entry = await asking.__aenter__()
             except BlockException as block:
                 return await _awaited(self._answered(block, args, kwargs))
             with _Inside(self, entry, entered=True):
@@ -146,15 +146,15 @@ class Guard:
 
     def _asyncgen(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:
         async def wrapped(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            engine = self.engine()
-            outcome = engine.begin(*self._wish(resource, args))
+            core = self.engine().core
+            outcome = core.begin(*self._wish(resource, args))
             while isinstance(outcome, Waiting):
                 try:
-                    await engine.clock.asleep(outcome.wait)
+                    await core.clock.asleep(outcome.wait)
                 except BaseException:
-                    engine.abandon(outcome)
+                    core.abandon(outcome)
                     raise
-                outcome = engine.resume(outcome)
+                outcome = core.resume(outcome)
             if not isinstance(outcome, Entry):
                 answer = await _awaited(self._answered(outcome.exception(), args, kwargs))
                 async for item in answer:

@@ -51,12 +51,12 @@ PLAIN: Final = Call("", "", (), False, False)  # noqa: FBT003 (two flags of five
 
 
 class Pass:
-    """A call on its way through a plan, from its first check to its exit. Checkers see it at the end only."""
+    """A call that passed, until its exit. Checkers see it at the end only."""
 
-    __slots__ = ("call", "count", "era", "node", "start")
+    __slots__ = ("call", "count", "era", "plan", "start")
 
-    def __init__(self, node: ClusterNode, call: Call, start: int, count: int, era: int) -> None:
-        self.node = node
+    def __init__(self, plan: Plan, call: Call, start: int, count: int, era: int) -> None:
+        self.plan = plan
         self.call = call
         self.start = start
         """Monotonic ns of the call's beginning, before its first check."""
@@ -155,18 +155,21 @@ class Plan:
         "enterers",
         "node",
         "rules",
+        "runtime",
         "states",
         "successor",
     )
 
     def __init__(
         self,
+        runtime: Runtime,
         node: ClusterNode,
         checkers: Sequence[Checker],
         rules: dict[str, tuple[Any, ...]],
         states: dict[Any, Any],
-        everything: bool,
     ) -> None:
+        everything = runtime.compat
+        self.runtime = runtime
         self.node = node
         self.checkers = list(checkers)
         self.enterers = [checker for checker in checkers if checker.enters]
@@ -237,16 +240,17 @@ class Plan:
         for index in range(min(before, len(self.checkers))):
             self.checkers[index].release(now, era)
 
-    def complete(self, passed: Pass, now: int, count: int, failed: bool, cancelled: bool) -> None:
-        """Counts the end of a call that passed: statistics first, then the breakers."""
+    def complete(self, passed: Pass, now: int, count: int, state: int) -> None:
+        """Counts the end of a call that passed: statistics first, then the breakers. `state` as in Entry."""
         rt = now - passed.start
         if rt < 0:
             rt = 0
-        passed.node.leave(now, count, rt, failed)
+        failed = state & 1 != 0
+        self.node.leave(now, count, rt, failed)
         for other in passed.call.nodes:
             other.leave(now, count, rt, failed)
         for checker in self.completers:
-            checker.complete(passed, now, rt, failed, cancelled)
+            checker.complete(passed, now, rt, failed, state & 2 != 0)
 
 
 class Snapshot:

@@ -89,7 +89,7 @@ class Compiler:
 
     def new_overflow(self) -> Plan:
         """The plan of calls that no resource counts."""
-        return Plan(self.new_node(""), (), {}, {}, False)  # noqa: FBT003
+        return Plan(self.runtime, self.new_node(""), (), {}, {})
 
     def compile(self, snapshot: Snapshot, node: ClusterNode, before: Plan | None, changed: tuple[Kind, ...]) -> Plan:
         """The plan of a resource with the state that `before` leaves to it."""
@@ -102,7 +102,7 @@ class Compiler:
             if of_kind:
                 rules[kind] = of_kind
                 checkers += slot.compile(build, node, of_kind)
-        return Plan(node, checkers, rules, build.states, self.runtime.compat)
+        return Plan(self.runtime, node, checkers, rules, build.states)
 
     def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> tuple[Any, ...]:
         """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it."""

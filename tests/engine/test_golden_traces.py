@@ -19,7 +19,7 @@ import pytest
 from sentinel_core import Engine, Statistics
 from sentinel_core.clock import MS
 from sentinel_core.engine import INBOUND
-from sentinel_core.entry import Blocked, Entry, Waiting
+from sentinel_core.entry import DONE, Blocked, Entry, Waiting
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.rules import ParamFlowItem, RuleRejected, RuleSet
 from sentinel_core.rules.registry import MODELS
@@ -121,7 +121,7 @@ class Replay:
         while self.sleeping and self.sleeping[0][0] <= instant:
             at, _, index, step, waiting, waited = heapq.heappop(self.sleeping)
             self.clock.now_ns = max(self.clock.now_ns, at)
-            self.settle(index, step, self.engine.resume(waiting), waited)
+            self.settle(index, step, self.engine.core.resume(waiting), waited)
         if instant < 1 << 62:
             self.clock.now_ns = max(self.clock.now_ns, instant)
 
@@ -144,7 +144,7 @@ class Replay:
         if isinstance(parent, Entry):
             origin, context = parent.call.origin, parent.call.context
         self.line(index, step, id=step["id"], resource=step["resource"])
-        outcome = self.engine.begin(
+        outcome = self.engine.core.begin(
             step["resource"],
             origin,
             context,
@@ -165,7 +165,7 @@ class Replay:
                 heapq.heappush(self.sleeping, (wake, self.order, index, step, outcome, waited))
                 return
             self.clock.now_ns += outcome.wait
-            outcome = self.engine.resume(outcome)
+            outcome = self.engine.core.resume(outcome)
         self.entries[step["id"]] = outcome
         line = self.lines[index]
         line["result"] = "pass" if outcome else "block"
@@ -193,7 +193,7 @@ class Replay:
         if not isinstance(entry, Entry):
             line["result"] = "skipped"
             return
-        done = entry.done
+        done = entry.state >= DONE
         if step.get("error"):
             entry.trace(RuntimeError("traced"))
         entry.exit(step.get("count"))
@@ -291,7 +291,7 @@ class Replay:
         self.events.append(f"{transition.rule.resource}#{index}:{transition.before}>{transition.after}{value}")
 
     def add_breakers(self, line: dict[str, Any], resource: str) -> None:
-        plan = self.engine.compile(resource)
+        plan = self.engine.core.snapshot.plans[resource]
         breakers = [checker for checker in plan.checkers if isinstance(checker, Breaker)]
         if breakers:
             line["breakers"] = [{"rule": self.index_of("degrade", each.rule), "state": each.state} for each in breakers]
