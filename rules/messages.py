@@ -54,7 +54,7 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
         return _code(model, field, value, dialect)
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        return error("SR103", field, f"{field} is {show(value)}; write {words.format(fault['ctx'][key])}")
+        return error("SR103", field, f"{field} is {show(value)}; write {words.format(_plain(fault['ctx'][key]))}")
     if kind == "finite_number":
         return error("SR007", field, f"{field} is {show(value)}; write a finite number")
     if kind == "string_pattern_mismatch":
@@ -72,6 +72,10 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
         "tuple_type": "a list is needed",
     }.get(kind, fault["msg"])
     return error("SR102", field, f"{field} is {show(value)}; {needed}{_number_hint(value, kind)}")
+
+
+def _plain(number: float) -> str:
+    return str(int(number) if number == int(number) else number)
 
 
 def _missing(model: type[Rule], field: str, loc: tuple[str | int, ...], item: Any) -> Finding:
