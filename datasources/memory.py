@@ -101,8 +101,11 @@ class MemorySource:
                 changed.set()
         try:
             with stop.wakes(changed.set):
-                while changed.wait() and not stop.is_set():
-                    changed.clear()
+                while True:
+                    changed.wait()
+                    changed.clear()  # before the look at `stop`: the other way round could lose its wake
+                    if stop.is_set():
+                        return
                     self._check_channel(era)
                     wake()
         finally:

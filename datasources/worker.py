@@ -107,8 +107,8 @@ class ItemWorker:
 
     def start(self) -> None:
         for name, run in (("worker", self._work), ("watcher", self._watch)):
-            thread = threading.Thread(target=run, name=f"sentinel-{name}-{self.item.key}", daemon=True)
-            self._threads.append(thread)
+            self._threads.append(threading.Thread(target=run, name=f"sentinel-{name}-{self.item.key}", daemon=True))
+        for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
@@ -118,7 +118,9 @@ class ItemWorker:
 
     def join(self, deadline: float) -> bool:
         """Waits for both threads until `deadline` (monotonic); False if one still runs. Safe on the worker itself."""
-        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        me = threading.current_thread()
+        # A listener of the worker may close before the watcher was started; it then ends as soon as it begins.
+        others = [thread for thread in self._threads if thread is not me and thread.ident is not None]
         for thread in others:
             thread.join(max(0.0, deadline - self._clocks.monotonic()))
         return not any(thread.is_alive() for thread in others)

@@ -113,25 +113,17 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class GitWorld:
-    """A work tree in which a person commits; with `bare`, pushed to a bare repository; with `clone`, read by URL."""
+    """A work tree in which a person commits."""
 
-    def __init__(self, tmp: Path, *, bare: bool = False, clone: bool = False) -> None:
-        self.work = tmp / "work"
-        self.work.mkdir()
-        git(self.work, "init", "-q", "-b", "main")
-        self.pushes = bare or clone
-        self.repository = tmp / "rules.git" if self.pushes else self.work
-        if self.pushes:
-            git(tmp, "init", "-q", "--bare", "-b", "main", "rules.git")
-            git(self.work, "remote", "add", "origin", str(self.repository))
-        self.source = GitSource(
-            self.repository, ref="main", path="rules.yaml", clone=clone, cache=tmp / "cache", interval_s=0.02
-        )
+    def __init__(self, tmp: Path) -> None:
+        self.work = self.repository = tmp / "work"
+        git(tmp, "init", "-q", "-b", "main", "work")
+        self.source = GitSource(self.work, ref="main", path="rules.yaml")
 
     def commit(self, message: str = "change", **files: bytes | None) -> str:
-        """Commits files (`None` removes one) and returns the hash."""
+        """Commits files (`None` removes one; `a__b_yaml` is `a/b.yaml`) and returns the hash."""
         for name, content in files.items():
-            file = self.work / name.replace("__", "/").replace("_", ".")
+            file = self.work / file_name(name)
             file.parent.mkdir(exist_ok=True)
             if content is None:
                 file.unlink()
@@ -139,8 +131,6 @@ class GitWorld:
                 file.write_bytes(content)
         git(self.work, "add", "-A")
         git(self.work, "commit", "-q", "--allow-empty", "-m", message)
-        if self.pushes:
-            git(self.work, "push", "-q", "--force", "origin", "HEAD:main")
         return git(self.work, "rev-parse", "HEAD")
 
     def put(self, content: bytes) -> None:
@@ -148,6 +138,38 @@ class GitWorld:
 
     def delete(self) -> None:
         self.commit(rules_yaml=None)
+
+
+class BareGitWorld(GitWorld):
+    """A bare repository that people push to; with `clone`, read and written by its URL."""
+
+    def __init__(self, tmp: Path, *, clone: bool = False) -> None:
+        self.repository = tmp / "rules.git"
+        git(tmp, "init", "-q", "--bare", "-b", "main", "rules.git")
+        self.source = GitSource(
+            self.repository, ref="main", path="rules.yaml", clone=clone, cache=tmp / "cache", interval_s=0.02
+        )
+        self._last = ""
+
+    def commit(self, message: str = "change", **files: bytes | None) -> str:
+        lines = [
+            b"commit refs/heads/main\nmark :1\ncommitter Ada Example <ada@example.com> 1795588200 +0000\n",
+            b"data %d\n%s\n" % (len(message.encode()), message.encode()),
+            b"from %s\n" % self._last.encode() if self._last else b"",
+        ]
+        for name, content in files.items():
+            path = file_name(name).encode()
+            lines.append(b"D %s\n" % path if content is None else b"M 644 inline %s\n" % path)
+            lines.append(b"" if content is None else b"data %d\n%s\n" % (len(content), content))
+        lines.append(b"\nget-mark :1\n")
+        command = ["git", "fast-import", "--quiet", "--force"]
+        done = subprocess.run(command, cwd=self.repository, input=b"".join(lines), check=True, capture_output=True)
+        self._last = done.stdout.decode().strip()
+        return self._last
+
+
+def file_name(name: str) -> str:
+    return name.replace("__", "/").replace("_", ".")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -165,11 +187,10 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
     "memory": lambda _: MemoryWorld(),
     "file": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml"), tmp / "rules.yaml"),
     "file-polled": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml", poll_s=0.01), tmp / "rules.yaml"),
-    "json-file": lambda tmp: FileWorld(FileSource(tmp / "rules.json", kind="flow"), tmp / "rules.json"),
     "folder": lambda tmp: FileWorld(FileSource(tmp / "rules"), tmp / "rules" / "flow.yaml"),
     "git-work-tree": GitWorld,
-    "git-bare": lambda tmp: GitWorld(tmp, bare=True),
-    "git-url": lambda tmp: GitWorld(tmp, clone=True),
+    "git-bare": BareGitWorld,
+    "git-url": lambda tmp: BareGitWorld(tmp, clone=True),
 }
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
 
@@ -188,9 +209,9 @@ def work(tmp_path: Path) -> GitWorld:
 
 
 @pytest.fixture
-def remote(tmp_path: Path) -> GitWorld:
-    """A repository that is read and written by URL, and somebody else's clone of it."""
-    return GitWorld(tmp_path, clone=True)
+def remote(tmp_path: Path) -> BareGitWorld:
+    """A repository that is read and written by URL."""
+    return BareGitWorld(tmp_path, clone=True)
 
 
 @pytest.fixture(name="git")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,12 +138,13 @@ def test_p09_the_cursor_moves_only_by_success() -> None:
 def test_the_states_of_an_item_without_rules() -> None:
     loop = fresh()
     states = [loop.state]
-    for change in (
+    changes: list[Callable[[], None]] = [
         lambda: loop.empty("missing"),
         lambda: loop.failed("down", 100.0),
         lambda: loop.empty("missing"),
         lambda: loop.refused("digest", "bad"),
-    ):
+    ]
+    for change in changes:
         change()
         states.append(loop.state)
     assert states == [State.INIT, State.INIT, State.ERROR, State.INIT, State.ERROR]
@@ -150,7 +153,7 @@ def test_the_states_of_an_item_without_rules() -> None:
 def test_the_states_of_an_item_with_rules() -> None:
     loop, first = fresh(), revision(b"[]")
     states = []
-    for change in (
+    changes: list[Callable[[], None]] = [
         lambda: loop.restored(first, first.content_digest),
         lambda: loop.in_sync(first, first.content_digest),
         lambda: loop.channel_lost("reset", 100.0, 0.0),
@@ -158,7 +161,8 @@ def test_the_states_of_an_item_with_rules() -> None:
         lambda: loop.failed("down", 100.0),
         lambda: loop.failed("denied", 100.0, severe=True),
         lambda: loop.in_sync(revision(b"[1]"), "digest"),
-    ):
+    ]
+    for change in changes:
         change()
         states.append(loop.state)
     assert states == [
