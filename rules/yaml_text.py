@@ -112,11 +112,12 @@ class _Builder:
         return result
 
     def problems(self, data: Any) -> list[Problem]:
-        """The collected faults; `data` lets them name the resource."""
-        return [
+        """The collected faults in the order of the text; `data` lets them name the resource."""
+        problems = [
             self._problem(code, path, event, message, owner(data, path))
             for code, path, event, message in self.faults[: self.limits.max_problems]
         ]
+        return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
     def _problem(self, code: str, path: Path, event: Any, message: str, resource: str | None = None) -> Problem:
         line, column = _position(event)
