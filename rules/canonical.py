@@ -56,8 +56,3 @@ def arrange(rules: Sequence[Rule]) -> tuple[list[int], list[tuple[int, int]]]:
 def write(model: type[Rule], rules: Sequence[Rule], order: Sequence[int]) -> bytes:
     """The canonical list of the rules that `order` names."""
     return list_adapter(model).dump_json([rules[index] for index in order], exclude_none=True)
-
-
-def canonical_json(model: type[Rule], rules: Sequence[Rule]) -> bytes:
-    """The canonical list. Equal rules are written as often as they occur."""
-    return write(model, rules, arrange(rules)[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
@@ -14,22 +14,31 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
-class _SuspiciousError(ValueError):
-    """The quick look found a duplicate key or a number that is none."""
-
-
 def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     """Strict JSON. Raises RuleRejected for bad syntax, duplicate keys, NaN and infinities, too deep nesting."""
+    suspicious: list[object] = []
+    """What the decoder saw that strict JSON does not have; where it stands is found out afterwards."""
+
+    def constant(name: str) -> float:
+        suspicious.append(name)
+        return float(name)
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            suspicious.append(result)
+        return result
+
     try:
-        data = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+        data = json.loads(text, parse_constant=constant, object_pairs_hook=mapping)
     except json.JSONDecodeError as fault:
         raise RuleRejected([_syntax(fault, name)]) from None
-    except _SuspiciousError:
-        raise RuleRejected(_explain(text, name, limits)) from None
     except RecursionError:
         raise RuleRejected([Problem("SR003", "error", "the text is nested too deeply", file=name)]) from None
     except ValueError as fault:  # a number of thousands of digits
         raise RuleRejected([Problem("SR004", "error", f"a number cannot be read: {fault}", file=name)]) from None
+    if suspicious:
+        raise RuleRejected(_explain(text, data, name, limits))
 
     @lru_cache(maxsize=1)
     def marks() -> Any:
@@ -44,17 +53,6 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
 def position(text: str, offset: int) -> Position:
     """1-based line and column of an offset."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise _SuspiciousError(constant)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        raise _SuspiciousError
-    return mapping
 
 
 def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:
@@ -73,11 +71,10 @@ def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:
     return Problem("SR004", "error", message, file=name, line=fault.lineno, column=fault.colno)
 
 
-def _explain(text: str, name: str, limits: Limits) -> list[Problem]:
-    """The problems that made the quick look fail, with positions."""
+def _explain(text: str, data: Any, name: str, limits: Limits) -> list[Problem]:
+    """What was suspicious, with positions."""
     scan = _Scan(text)
     problems = []
-    data = json.loads(text)
     for code, path, offset, message in scan.faults[: limits.max_problems]:
         line, column = position(text, offset)
         problems.append(

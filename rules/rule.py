@@ -177,11 +177,6 @@ class Rule(Shape):
     def choices(cls, field: str) -> str:
         return "write " + " or ".join(f"{name} ({code})" for name, code in cls.names[field].items())
 
-    @classmethod
-    def create(cls, **values: Any) -> Self:
-        """A rule from JSON names, without the checks that `parse_rules` makes; for tests and generators."""
-        return cls.model_validate(values)
-
 
 class OriginRule(Rule):
     """A rule that may be limited to one caller and may match resources by pattern, as Sentinel's `AbstractRule`."""

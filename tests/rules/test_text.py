@@ -73,6 +73,8 @@ def test_paths_are_written_as_json_paths() -> None:
         ('[{"a":01}]', 1, 8, "not JSON"),
         ('["a\tb"]', 1, 4, "control character"),
         ("flowRules:\n", 1, 1, "not JSON"),
+        ("NaN]", 1, 4, "extra data"),
+        ('[{"a":NaN,"a":1}', 1, 17, "cut off"),
     ],
 )
 def test_json_syntax_errors_say_where_and_what(
