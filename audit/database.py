@@ -87,6 +87,9 @@ class Database:
     def _told(self) -> Iterator[None]:
         try:
             yield
+        except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
+            # Not the file but what was to be written: trying again would never end.
+            raise
         except (sqlite3.Error, OSError) as error:
             raise self._failure(f"{self.path}: {_explain(error)}") from error
 

@@ -179,8 +179,8 @@ def rule_rejected(
         "problemCount": len(rejection.problems),
         "problems": problems,
     }
-    subject = kind_or_subject
-    return RuleRejected(identity, revision.source, RuleRejected.TYPE, subject, whole_ms(at), _dumps(head))
+    source, subject = storable(revision.source), storable(kind_or_subject)
+    return RuleRejected(identity, source, RuleRejected.TYPE, subject, whole_ms(at), _dumps(head))
 
 
 def rule_applied(
@@ -203,7 +203,7 @@ def rule_applied(
 
 def event_source(revision: Revision, kind: str, source: str | None = None) -> str:
     """A store's key holds one kind and is the source itself; a document holds several, so each gets `/<kind>`."""
-    base = source or revision.source
+    base = storable(source or revision.source)
     is_one_kind = bool(revision.texts) and all(text.format == "json" for text in revision.texts)
     return base if is_one_kind or base.endswith(f"/{kind}") else f"{base}/{kind}"
 
@@ -220,7 +220,7 @@ def parse_event(content: bytes | str) -> Event:
     data = document.get("data")
     if not all(isinstance(attribute, str) and attribute for attribute in attributes) or not isinstance(data, dict):
         raise EventInvalid("id, source, type, subject and time must be texts, data an object")
-    identity, source, kind_of_event, subject, time = (str(attribute) for attribute in attributes)
+    identity, source, kind_of_event, subject, time = (storable(str(attribute)) for attribute in attributes)
     try:
         at = datetime.fromisoformat(time)
     except ValueError as error:
@@ -231,6 +231,11 @@ def parse_event(content: bytes | str) -> Event:
 def restore_event(identity: str, source: str, kind_of_event: str, subject: str, at: datetime, data: bytes) -> Event:
     """An event from its parts, as the class of its type."""
     return _CLASSES.get(kind_of_event, Event)(identity, source, kind_of_event, subject, whole_ms(at), data)
+
+
+def storable(text: str) -> str:
+    """A text that any store can hold: a lone surrogate (bytes of a path that are no UTF-8) becomes `?`."""
+    return text if text.isascii() else text.encode("utf-8", errors="replace").decode()
 
 
 _CLASSES: dict[str, type[Event]] = {cls.TYPE: cls for cls in (RuleChanged, RuleRejected, RuleApplied)}
@@ -269,7 +274,7 @@ def _head(environment: str, app: str, instance: str, revision: Revision, at: dat
 def _sides(old: RuleSet, new: RuleSet, *, initial: bool) -> tuple[bytes, bytes, bytes, bool]:
     """Old list, new list and field changes as JSON, and whether anything in them was masked."""
     changes = [] if initial else [change.to_json() for change in diff_rules(old, new)]
-    if not (needs_masking(old.canonical) or needs_masking(new.canonical)):
+    if not (needs_masking(old.rules) or needs_masking(new.rules)):
         return old.canonical, new.canonical, _dumps(changes), False
     masker = Masker()
     sides = [_dumps(masker.value(json.loads(side.canonical))) for side in (old, new)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sentinel_core.audit.errors import EventInvalid, EventRefused
-from sentinel_core.audit.events import Event, RuleRejected
+from sentinel_core.audit.events import Event, RuleRejected, storable
 from sentinel_core.audit.store.contract import EventHead
 
 
@@ -85,8 +85,7 @@ def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
 
 
 def _text(value: Any) -> str | None:
-    """A text that any store can hold: a lone surrogate becomes `?`, another type its JSON."""
+    """As a text that any store can hold; another type as its JSON."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text.encode("utf-8", errors="replace").decode()
+    return storable(value if isinstance(value, str) else json.dumps(value))

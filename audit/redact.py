@@ -9,7 +9,13 @@ visible while the value cannot be guessed back, as it could from an unkeyed hash
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import attrgetter
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
 
 MASK = "***"
 PERSONAL_FIELDS = {"paramFlowItemList": "object"}
@@ -33,7 +39,7 @@ _LITERALS = re.compile(r"\S+").findall(
     "passw pwd secret token key credential signature bearer basic "
     "ghp_ gho_ ghr_ ghs_ ghu_ github_pat_ glpat- xox akia asia sk- ltai eyj"
 )
-_URI_USER_BYTES = re.compile(rb"://[^/\s\"'?#]+@")
+_SCALARS = {str, int, float, bool, type(None)}
 
 
 def mask_text(text: str) -> str:
@@ -60,12 +66,38 @@ def is_personal(path: str | None) -> bool:
     return (path or "").rpartition(".")[2] in PERSONAL_FIELDS.values()
 
 
-def needs_masking(canonical: bytes) -> bool:
-    """A cheap no for the common case (3 ms for 2 MB); a yes may be wrong and only costs the time of masking."""
-    if any(f'"{field}":'.encode() in canonical for field in PERSONAL_FIELDS.values()):
-        return True
-    lowered = canonical.lower()
-    return _URI_USER_BYTES.search(lowered) is not None or any(literal.encode() in lowered for literal in _LITERALS)
+def needs_masking(rules: Sequence[BaseModel]) -> bool:
+    """A cheap no for the common case (2 ms for 10,000 rules); a yes may be wrong and only costs the time of masking."""
+    if not rules:
+        return False
+    texts: set[str | None] = set()
+    for name, is_text in _fields(type(rules[0])):
+        values = map(attrgetter(name), rules)
+        if is_text:
+            texts.update(values)
+        elif any(values):
+            return True
+    joined = "\n".join(filter(None, texts)).lower()
+    has_uri_user = "://" in joined and _URI_USER.search(joined) is not None
+    return has_uri_user or any(literal in joined for literal in _LITERALS)
+
+
+@lru_cache(maxsize=64)
+def _fields(model: type[BaseModel]) -> tuple[tuple[str, bool], ...]:
+    """Fields that may hold what must be masked: texts (True), and objects and lists, which are not looked into."""
+    kept = [(name, _leaves(info.annotation)) for name, info in model.model_fields.items() if not info.exclude]
+    return tuple((name, leaves <= _SCALARS) for name, leaves in kept if not leaves <= _SCALARS - {str})
+
+
+def _leaves(annotation: Any) -> set[Any]:
+    """The classes of which an annotation is made: `list[X] | None` gives list, X and NoneType."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _leaves(get_args(annotation)[0])
+    if origin is Literal:
+        return set()
+    inner = {leaf for argument in get_args(annotation) for leaf in _leaves(argument)}
+    return inner if origin in {Union, UnionType} else inner | {origin or annotation}
 
 
 class Masker:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
@@ -63,14 +64,47 @@ def _tables(conditions: Sequence[Condition]) -> tuple[str, tuple[str, str, str]]
     of_change = [
         condition for condition in conditions if not condition.negated and condition.column not in _MAYBE_ALONE
     ]
-    if any(condition.column == "resource" and _is_narrow(condition) for condition in of_change):
+    if any(condition.column == "resource" and condition.test == "is" for condition in of_change):
         return "changes c CROSS JOIN events e ON e.seq = c.event", ("c.time", "c.event", "c.place")
     join = "CROSS" if of_change else "LEFT"
     return f"events e {join} JOIN changes c ON c.event = e.seq", ("e.time", "e.seq", "coalesce(c.place, -1)")
 
 
-def _is_narrow(condition: Condition) -> bool:
-    return condition.test in {"is", "like"} and all(not str(value).startswith("*") for value in condition.values)
+MAX_NAMES = 64
+_MAX_LOOKED_AT = 2048
+_NAMES = f"""
+    WITH RECURSIVE names (name) AS (
+        SELECT min(resource) FROM changes WHERE resource >= ?1 AND resource < ?2
+        UNION ALL
+        SELECT (SELECT min(resource) FROM changes WHERE resource > name AND resource < ?2) FROM names
+        WHERE name IS NOT NULL LIMIT {_MAX_LOOKED_AT}
+    )
+    SELECT name, name GLOB ?3 FROM names WHERE name IS NOT NULL
+"""  # noqa: S608  own number
+
+
+def narrowed(query: Query, ask: Callable[[str, list[Any]], list[Any]]) -> Query:
+    """The query with resource patterns that few names match replaced by those names: an index leads straight to them,
+    while a pattern that many match is best met by walking back in time. Jumps from name to name in the index."""
+    return replace(query, conditions=tuple(_by_name(condition, ask) for condition in query.conditions))
+
+
+def _by_name(condition: Condition, ask: Callable[[str, list[Any]], list[Any]]) -> Condition:
+    if condition.column != "resource" or condition.test != "like" or condition.negated:
+        return condition
+    names: list[str] = []
+    for value in condition.values:
+        prefix, glob = _pattern(str(value))
+        found = ask(_NAMES, [prefix, f"{prefix}\U0010ffff", glob])
+        names += [name for name, matches in found if matches]
+        if len(found) >= _MAX_LOOKED_AT or len(names) > MAX_NAMES:
+            return condition
+    return Condition("resource", "is", tuple(names) or ("",))
+
+
+def _pattern(text: str) -> tuple[str, str]:
+    """What a match begins with, and the text as GLOB, in which `*` alone is special."""
+    return text.partition("*")[0], "".join(f"[{letter}]" if letter in "[?" else letter for letter in text)
 
 
 def cursor(time: int, event: int, place: int) -> str:
@@ -113,8 +147,7 @@ def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
         case "contains":
             return f"instr(lower({column}), ?) > 0", [text.lower()]
         case _:
-            prefix = text.partition("*")[0]
-            glob = "".join(f"[{letter}]" if letter in "[?" else letter for letter in text)
+            prefix, glob = _pattern(text)
             return f"({column} >= ? AND {column} < ? AND {column} GLOB ?)", [prefix, f"{prefix}\U0010ffff", glob]
 
 

@@ -6,17 +6,18 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import EventRefused, QueryInvalid, StoreUnavailable
+from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event
 from sentinel_core.audit.indexing import Indexed, read_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
-from sentinel_core.audit.store._where import cursor, select
+from sentinel_core.audit.store._where import cursor, narrowed, select
 from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
 
 APPLICATION_ID = 0x53_41_53_31
@@ -53,13 +54,16 @@ _MIGRATIONS = (
     """,
 )
 
-_HEAD = tuple(field.name for field in fields(EventHead))
+_FLAGS = ("initial", "late", "observed")
+_TEXTS = tuple(field.name for field in fields(EventHead) if field.name not in {"time", *_FLAGS})
+_HEAD = (*_TEXTS, "time", *_FLAGS)
+_texts = attrgetter(*_TEXTS)
+_flags = attrgetter(*_FLAGS)
+_JSON = json.JSONEncoder(separators=(",", ":"))
 _HEAD_SQL = ", ".join(f'e."{name}"' for name in _HEAD)
 _ROW_SQL = f"{_HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
 _NAMES = ", ".join(f'"{name}"' for name in _HEAD)
 _ADD_EVENT = f"INSERT INTO events ({_NAMES}) VALUES ({', '.join('?' * len(_HEAD))})"  # noqa: S608  own names
-_ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ADD_SIGHTING = "INSERT OR IGNORE INTO sightings VALUES (?, ?, ?)"
 _KNOWN = """
     SELECT seq FROM events WHERE id = ?1 AND source = ?2
     UNION ALL SELECT event FROM folded WHERE id = ?1 AND source = ?2
@@ -109,15 +113,20 @@ class SqliteStore:
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
         read = [(event, *read_event(event)) for event in events]
-        new = 0
+        bodies: list[tuple[int, bytes]] = []
+        changes: list[tuple[Any, ...]] = []
         with self._database.write() as connection:
             for event, head, rows in read:
-                new += _add(connection, event, head, rows)
-        return Ingested(new, len(read) - new)
+                if number := _add(connection, head):
+                    bodies.append((number, _pack(event.data)))
+                    changes += _change_values(number, milliseconds(head.time), rows)
+            connection.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
+            connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", changes)
+        return Ingested(len(bodies), len(read) - len(bodies))
 
     def query(self, query: Query) -> Page:
         """See `AuditStore`."""
-        statement, values = select(query, _ROW_SQL)
+        statement, values = select(narrowed(query, self._all), _ROW_SQL)
         found = self._all(statement, values)
         rows = tuple(_row(row) for row in found[: query.limit])
         is_more = len(found) > query.limit
@@ -153,47 +162,28 @@ class SqliteStore:
         """Idempotent; a later call opens again."""
         self._database.close()
 
-    def _all(self, statement: str, values: Sequence[Any]) -> list[Any]:
+    def _all(self, statement: str, values: list[Any]) -> list[Any]:
         if self._read_only and not self.path.exists():
             raise StoreUnavailable(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
         with self._database.read() as connection:
             return connection.execute(statement, values).fetchall()
 
 
-def _add(connection: sqlite3.Connection, event: Event, head: EventHead, rows: Sequence[Indexed]) -> bool:
-    """Whether the event was new."""
+def _add(connection: sqlite3.Connection, head: EventHead) -> int | None:
+    """The number of a new event; None for one that is known, of which only the sighting is new."""
     time = milliseconds(head.time)
     known = connection.execute(_KNOWN, (head.id, head.source)).fetchone()
     if known is None and head.observed:
         known = _fold(connection, head, time)
-    if known is not None:
-        _sight(connection, known[0], head, time)
-        return False
-    try:
-        number = connection.execute(_ADD_EVENT, [_column(head, name) for name in _HEAD]).lastrowid
-        connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, _pack(event.data)))
-        connection.executemany(
-            _ADD_CHANGE,
-            (
-                (
-                    number,
-                    place,
-                    time,
-                    row.action,
-                    row.kind,
-                    row.resource,
-                    row.rule,
-                    row.field,
-                    _json(row.old),
-                    _json(row.new),
-                )
-                for place, row in enumerate(rows)
-            ),
-        )
-    except (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.DataError, OverflowError, ValueError) as error:
-        raise EventRefused(event.id, f"it cannot be stored: {error}") from error
-    _sight(connection, number, head, time)
-    return True
+    number = known[0] if known else connection.execute(_ADD_EVENT, (*_texts(head), time, *_flags(head))).lastrowid
+    connection.execute("INSERT OR IGNORE INTO sightings VALUES (?, ?, ?)", (number, head.instance or "", time))
+    return None if known else number
+
+
+def _change_values(number: int, time: int, rows: Sequence[Indexed]) -> Iterator[tuple[Any, ...]]:
+    for place, row in enumerate(rows):
+        old, new = (None if value is None else _JSON.encode(value) for value in (row.old, row.new))
+        yield number, place, time, row.action, row.kind, row.resource, row.rule, row.field, old, new
 
 
 def _fold(connection: sqlite3.Connection, head: EventHead, time: int) -> tuple[int] | None:
@@ -206,28 +196,20 @@ def _fold(connection: sqlite3.Connection, head: EventHead, time: int) -> tuple[i
     return found
 
 
-def _sight(connection: sqlite3.Connection, number: int | None, head: EventHead, time: int) -> None:
-    connection.execute(_ADD_SIGHTING, (number, head.instance or "", time))
-
-
-def _column(head: EventHead, name: str) -> Any:
-    value = getattr(head, name)
-    return milliseconds(value) if name == "time" else value
-
-
 def _row(row: Sequence[Any]) -> Row:
-    values = dict(zip(_HEAD, row, strict=False))
-    values["time"] = from_milliseconds(values["time"])
-    for name in ("initial", "late", "observed"):
-        values[name] = bool(values[name])
+    texts, (time, *flags) = row[: len(_TEXTS)], row[len(_TEXTS) : len(_HEAD)]
+    values = dict(zip(_TEXTS, texts, strict=True)) | dict(zip(_FLAGS, map(bool, flags), strict=True))
     action, kind, resource, rule, field, old, new = row[len(_HEAD) : len(_HEAD) + 7]
     return Row(
-        EventHead(**values), action or "", kind, resource, rule, field, old and json.loads(old), new and json.loads(new)
+        EventHead(time=from_milliseconds(time), **values),
+        action or "",
+        kind,
+        resource,
+        rule,
+        field,
+        old and json.loads(old),
+        new and json.loads(new),
     )
-
-
-def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
 def _pack(data: bytes) -> bytes:

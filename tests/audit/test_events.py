@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sentinel_core.audit.errors import EventInvalid
 from sentinel_core.audit.events import Event, RuleChanged, event_source, parse_event, rule_applied, rule_changed
+from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.schemas import event_schema
 from sentinel_core.rules import Problem, Provenance, Revision, RuleSet, SourceText, parse_rules
 
@@ -160,6 +161,12 @@ def test_undecodable_text_stays_json() -> None:
     revision = replace(GIT, provenance=Provenance(author="chen \udcff"))
     event = changed(revision=revision)
     assert parse_event(event.to_json()).payload["author"] == "chen \udcff"
+
+
+def test_a_path_that_is_no_utf8_still_gives_a_source_that_can_be_stored(outbox: Outbox) -> None:
+    event = changed(revision=replace(GIT, source="/prod/file/\udcff"))
+    outbox.append([event])
+    assert outbox.pending() == [event]
 
 
 @pytest.mark.parametrize(

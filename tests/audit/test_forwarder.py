@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -230,6 +232,24 @@ def test_an_event_the_store_can_never_take_is_parked(tmp_path: Path, outbox: Out
     outbox.append([events[0], broken, events[2]])
     assert Forwarder(outbox, StorePublisher(store)).drain(5)
     assert [parked.event for parked in outbox.parked()] == [broken]
+    assert store.get(events[2].id) == events[2]
+
+
+def test_an_event_too_large_for_the_store_does_not_stop_the_line(
+    tmp_path: Path, outbox: Outbox, events: list[Event]
+) -> None:
+    store = SqliteStore(tmp_path / "audit.db")
+    store.ingest(events[:1])
+    with store._database.read() as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 3000)
+    large = replace(
+        events[1], data=events[1].data[:-1] + b',"pad":"' + random.Random(1).randbytes(4000).hex().encode() + b'"}'
+    )
+    outbox.append([large, events[2]])
+    forwarder = Forwarder(outbox, StorePublisher(store))
+    for _ in range(20):
+        pump(forwarder)
+    assert [parked.event.id for parked in outbox.parked()] == [large.id]
     assert store.get(events[2].id) == events[2]
 
 

@@ -245,7 +245,8 @@ def test_two_written_instants_are_read_exactly(at: datetime, length: timedelta) 
 
 WORDS = st.sampled_from(
     ["last", "this", "week", "wednesday", "afternoon", "12:00", "to", "2h", "ago", "since", "2026-11-25", "/",
-     "PT2H", "上", "周", "三", "下午", "3点", "到", "最近", "天", "半", "-", "+08:00", "T", "Z", "0", "99", "november", "and", ".."]
+     "PT2H", "上", "周", "三", "下午", "3点", "到", "最近", "天", "半", "-", "+08:00", "T", "Z", "0", "99",
+     "november", "and", ".."]
 )  # fmt: skip
 
 

@@ -314,6 +314,14 @@ def test_two_processes_ingest_into_one_store(
     assert store.ingest(events) == Ingested(4, 6)
 
 
+def test_a_pattern_means_the_same_however_many_names_it_matches(store: SqliteStore, history: Any, flow: Any) -> None:
+    history.commit("flow", [flow(f"r{number:03}", 1) for number in range(100)])
+    store.ingest([history.commit("flow", [flow(f"r{number:03}", 2) for number in range(100)])])
+    for pattern, matches in (("r0*", 100), ("r00*", 10), ("*7", 10), ("r*5*", 19), ("x*", 0), ("r00*9", 1)):
+        rows = everything(store, condition("resource", "like", pattern))
+        assert len(rows) == matches
+
+
 def test_a_resource_is_found_through_its_index(store: SqliteStore, events: list[Event]) -> None:
     from sentinel_core.audit.store._where import select
 
