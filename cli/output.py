@@ -120,7 +120,8 @@ class Output:
         subprocess.run(pager, input=text, encoding="utf-8", errors="backslashreplace", check=False)
 
     def _pager(self, height: int) -> list[str] | None:
-        if not self._stdout.terminal or not self._stdout.unicode or height < shutil.get_terminal_size().lines:
+        is_plain = not self._stdout.unicode or os.environ.get("TERM", "") in ("", "dumb")
+        if is_plain or not self._stdout.terminal or height < shutil.get_terminal_size().lines:
             return None
         command = shlex.split(os.environ.get("PAGER", "less -FRX"))
         return command if command and shutil.which(command[0]) else None
@@ -133,7 +134,7 @@ class _Stream:
         self._stream = stream
         self.closed = stream is None
         self.terminal = stream is not None and not stream.closed and stream.isatty()
-        self.colour = colour and _wants_colour(terminal=self.terminal)
+        self.colour = colour and wants_colour(terminal=self.terminal)
         encoding = ((stream.encoding if stream is not None else None) or "utf-8").lower().replace("_", "-")
         self.unicode = encoding.startswith(("utf", "cp65001"))
         if isinstance(stream, io.TextIOWrapper):
@@ -187,14 +188,14 @@ def _let_go(stream: TextIO) -> None:
         return
 
 
-def _wants_colour(*, terminal: bool) -> bool:
+def wants_colour(*, terminal: bool) -> bool:
     """`NO_COLOR` before `FORCE_COLOR` before what the stream is."""
     environment = os.environ
     if environment.get("NO_COLOR"):
         return False
     if environment.get("FORCE_COLOR", "0") not in ("", "0"):
         return True
-    return terminal and environment.get("TERM", "dumb") != "dumb"
+    return terminal and environment.get("TERM", "") not in ("", "dumb")
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Span]]) -> Iterator[Sequence[Span]]:

@@ -5,25 +5,28 @@ Not imported by `sentinel_core` itself: whoever only loads rules pays for no out
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 from sentinel_core import datasources
-from sentinel_core.audit.errors import StoreUnavailable
+from sentinel_core.audit.errors import AuditError, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
 from sentinel_core.audit.store import open_store
 from sentinel_core.clock import Clock
-from sentinel_core.datasources.contract import Readable
+from sentinel_core.datasources.contract import DatasourceError, Readable
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.subscription import Subscription
 from sentinel_core.engine import Engine
 from sentinel_core.rules import KINDS, Kind
 from sentinel_core.settings import Settings, SettingsError
+
+logger = logging.getLogger("sentinel_core")
 
 
 class ServiceEngine(Engine):
@@ -60,12 +63,14 @@ class ServiceEngine(Engine):
             return
         self._released = True
         limit = self.settings.timeout if timeout_s is None else timeout_s
-        with ExitStack() as last_first:
-            last_first.callback(self.outbox.close)
-            last_first.callback(self.forwarder.close, limit)
-            for source in self._sources:
-                last_first.callback(source.close)
-            last_first.callback(super().close, limit)
+        steps: list[Callable[[], object]] = [lambda: super(ServiceEngine, self).close(limit)]
+        steps += [source.close for source in self._sources]
+        steps += [lambda: self.forwarder.close(limit), self.outbox.close]
+        for step in steps:
+            try:
+                step()
+            except (AuditError, DatasourceError) as error:
+                logger.warning("while closing: %s", error)
 
 
 def start(settings: Settings, *, clock: Clock | None = None) -> ServiceEngine:

@@ -13,16 +13,17 @@ from sentinel_core.datasources import Subscription
 from sentinel_core.settings import load_settings
 from sentinel_core.start import start
 from sentinel_core.testing import FakeClock
-from tests.cli.conftest import FIRST, Project, Run
+from tests.cli.conftest import FIRST, Project, Run, make_project
 
 NOON_IN_SHANGHAI = datetime(2026, 11, 25, 4, 0, tzinfo=UTC)
 
 
-@pytest.fixture
-def story(project: Project) -> Project:
-    """An engine saw: 30 → 20 together with another rule, a typo that was refused, 20 → 35 ten minutes later."""
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """An engine saw: 30 → 20 together with another rule, a typo that was refused, 20 → 35; ten minutes between them."""
+    project = make_project(tmp_path_factory.mktemp("told"))
     clock = FakeClock(start_ms=int(NOON_IN_SHANGHAI.timestamp() * 1000))
-    engine = start(load_settings(), clock=clock)
+    engine = start(load_settings(project.folder / "sentinel.yaml"), clock=clock)
     (subscription,) = engine.subscriptions
     assert subscription.wait_ready(10)
     for text, message in (
@@ -36,6 +37,13 @@ def story(project: Project) -> Project:
         clock.advance(ms=600_000)
     engine.close()
     return project
+
+
+@pytest.fixture
+def story(told: Project, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """What was told, as the working directory. Nothing here writes."""
+    monkeypatch.chdir(told.folder)
+    return told
 
 
 def _wait_until_read(subscription: Subscription, version: str) -> None:

@@ -13,15 +13,17 @@ import pytest
 from ruamel.yaml import YAML
 
 from sentinel_core.cli.encode import to_json, to_yaml
-from sentinel_core.cli.output import Output, OutputError, View, table
+from sentinel_core.cli.output import Output, OutputError, View, table, wants_colour
 from sentinel_core.cli.text import Span, Styled, display_width
 
 
 def lines(wide: bool) -> Iterator[Sequence[Span]]:
-    headers = ["资源", "COUNT"] + (["APP"] if wide else [])
-    yield from table(
-        headers, [["支付\x1b[2J", "20"] + (["x"] if wide else []), [Styled("a", "red"), "5"] + ["y"] * wide]
-    )
+    first: list[Span] = ["支付\x1b[2J", "20"]
+    second: list[Span] = [Styled("a", "red"), "5"]
+    if wide:
+        yield from table(["资源", "COUNT", "APP"], [[*first, "x"], [*second, "y"]])
+    else:
+        yield from table(["资源", "COUNT"], [first, second])
 
 
 VIEW = View(
@@ -121,3 +123,22 @@ def test_colour_wishes_are_obeyed_off_a_terminal(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert ("\x1b[" in shown(colour=flag)) == coloured
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "coloured"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": ""}, True, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True, True),
+        ({"TERM": "xterm"}, False, False),
+    ],
+)
+def test_colour_by_terminal(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], terminal: bool, coloured: bool
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert wants_colour(terminal=terminal) == coloured

@@ -1,0 +1,128 @@
+"""`start(settings)`: one call wires stores, engine, outbox and audit store, and `close` takes them down in order."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sentinel_core import BlockException
+from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.store import open_store
+from sentinel_core.audit.store.contract import Query
+from sentinel_core.datasources import SourceMisconfigured, State
+from sentinel_core.settings import Settings, SettingsError, load_settings
+from sentinel_core.start import ServiceEngine, start
+from tests.cli.conftest import FIRST, Project
+
+
+@pytest.fixture
+def settings(project: Project) -> Settings:
+    return load_settings()
+
+
+def ready(settings: Settings) -> ServiceEngine:
+    engine = start(settings)
+    assert all(subscription.wait_ready(10) for subscription in engine.subscriptions)
+    return engine
+
+
+def test_rules_of_the_store_are_enforced_and_the_change_is_in_the_audit_store_after_close(settings: Settings) -> None:
+    engine = ready(settings)
+    for _ in range(5):
+        engine.entry("coupon").exit()
+    with pytest.raises(BlockException):
+        engine.entry("coupon")
+    engine.close()
+    store = open_store(settings.audit.store, read_only=True)
+    assert {row.resource for row in store.query(Query()).rows} == {"payment_invoke", "coupon"}
+    store.close()
+    outbox = Outbox(settings.audit.outbox)
+    assert outbox.depth() == 0
+    outbox.close()
+
+
+def test_a_store_that_is_gone_leaves_the_last_known_good_rules(settings: Settings, project: Project) -> None:
+    ready(settings).close()
+    project.repo.rename(project.folder / "away")
+    engine = start(settings)
+    assert len(engine.rules("flow")) == 2
+    deadline = time.monotonic() + 10
+    while engine.subscriptions[0].state is State.STALE and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert engine.subscriptions[0].state in {State.STALE, State.ERROR}
+    engine.close()
+
+
+def test_an_outbox_that_cannot_be_written_does_not_stop_protection(settings: Settings, project: Project) -> None:
+    blocked = project.folder / "file"
+    blocked.write_text("", encoding="utf-8")
+    audit = settings.audit.model_copy(update={"outbox": str(blocked / "outbox.db")})
+    engine = ready(settings.model_copy(update={"audit": audit, "timeout": 0.5}))
+    assert len(engine.rules("flow")) == 2
+    assert engine.status()["audit"]["lateEvents"] > 0
+    engine.close()
+
+
+def test_close_is_idempotent_and_entries_go_on(settings: Settings) -> None:
+    engine = ready(settings)
+    engine.close()
+    engine.close()
+    engine.entry("payment_invoke").exit()
+
+
+def test_close_is_bounded_when_the_audit_store_is_down(settings: Settings, project: Project) -> None:
+    audit = settings.audit.model_copy(update={"store": f"sqlite:///{project.repo}"})
+    engine = ready(settings.model_copy(update={"audit": audit, "timeout": 0.5}))
+    began = time.monotonic()
+    engine.close()
+    assert time.monotonic() - began < 5
+    outbox = Outbox(settings.audit.outbox)
+    assert outbox.depth() == 1
+    outbox.close()
+
+
+def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings, project: Project) -> None:
+    audit = settings.audit.model_copy(update={"store": f"sqlite:///{project.repo}"})
+    ready(settings.model_copy(update={"audit": audit, "timeout": 0.5})).close()
+    ready(settings).close()
+    store = open_store(settings.audit.store, read_only=True)
+    assert store.query(Query()).rows
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"stores": ("file:///a.yaml", "file:///b.yaml")}, SettingsError, "both carry flow rules"),
+        ({"stores": ("nacos://h:8848",)}, SourceMisconfigured, "not supported by this version"),
+        ({"audit": {"kafka": {"bootstrap": "h:9092"}}}, SettingsError, "this version has no Kafka publisher"),
+        ({"audit": {"store": "mongodb://h"}}, SettingsError, "there is no audit store for mongodb://"),
+    ],
+)
+def test_what_can_never_work_is_refused_at_once(
+    here: Path, change: dict[str, object], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        start(Settings.model_validate(change))
+
+
+def test_two_stores_may_share_the_kinds(here: Path) -> None:
+    (here / "flow.yaml").write_text('[{"resource": "a", "grade": 1, "count": 1}]', encoding="utf-8")
+    (here / "sentinel-system-rules.json").write_text('[{"qps": 100}]', encoding="utf-8")
+    (here / "flow.yaml").rename(here / "sentinel-flow-rules.json")
+    stores = (f"file://{here}/sentinel-flow-rules.json", f"file://{here}/sentinel-system-rules.json")
+    engine = ready(Settings(stores=stores, last_known_good=str(here / "lkg")))
+    assert (len(engine.rules("flow")), len(engine.rules("system"))) == (1, 1)
+    engine.close()
+
+
+def test_a_commit_is_active_soon_after(settings: Settings, project: Project) -> None:
+    engine = ready(settings)
+    project.commit(FIRST.replace("20", "44"), "Raise it")
+    deadline = time.monotonic() + 10
+    while engine.rules("flow").rules[0].count != 44 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert engine.rules("flow").rules[0].count == 44
+    engine.close()
