@@ -18,6 +18,7 @@ from sentinel_core.audit.errors import AuditError
 
 BUSY_TIMEOUT_S = 5.0
 WAL_LIMIT_BYTES = 16 * 1024 * 1024
+CACHE_KIB = 16 * 1024
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[sqlite3.Connection] = []
@@ -117,6 +118,7 @@ class Database:
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}")
+            connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             if not self._read_only:
                 connection.execute("PRAGMA journal_mode=WAL")
             self._migrate_locked(connection)

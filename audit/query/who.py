@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from sentinel_core.audit.instants import rfc3339
@@ -16,6 +17,7 @@ FORMAT_VERSION = 1
 MAX_CHANGES = 200
 MAX_RELATED = 50
 _PAGE = 500
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +180,8 @@ def _before(
     store: AuditStore, conditions: tuple[Condition, ...], interval: Interval, field: str | None
 ) -> Blame | None:
     not_rejected = Condition("action", "is", ("rejected",), negated=True)
-    page = store.query(Query((*conditions, not_rejected), None, interval.start, _PAGE))
-    last = next((row for row in page.rows if _is_about(row, field)), None)
+    rows = _rows(store, Query((*conditions, not_rejected), None, interval.start, _FEW))
+    last = next((row for row in islice(rows, _PAGE) if _is_about(row, field)), None)
     return _blame(store, [last]) if last else None
 
 

@@ -71,16 +71,17 @@ def _tables(conditions: Sequence[Condition]) -> tuple[str, tuple[str, str, str]]
 
 
 MAX_NAMES = 64
-_MAX_LOOKED_AT = 2048
+_MAX_LOOKED_AT = 2000
 _NAMES = f"""
-    WITH RECURSIVE names (name) AS (
-        SELECT min(resource) FROM changes WHERE resource >= ?1 AND resource < ?2
+    WITH RECURSIVE names (name, place) AS (
+        SELECT min(resource), 1 FROM changes WHERE resource >= ?1 AND resource < ?2
         UNION ALL
-        SELECT (SELECT min(resource) FROM changes WHERE resource > name AND resource < ?2) FROM names
-        WHERE name IS NOT NULL LIMIT {_MAX_LOOKED_AT}
+        SELECT (SELECT min(resource) FROM changes WHERE resource > name AND resource < ?2), place + 1 FROM names
+        WHERE name IS NOT NULL AND place < {_MAX_LOOKED_AT}
     )
-    SELECT name, name GLOB ?3 FROM names WHERE name IS NOT NULL
-"""  # noqa: S608  own number
+    SELECT name, place FROM names WHERE name GLOB ?3 OR (name IS NOT NULL AND place = {_MAX_LOOKED_AT})
+    LIMIT {MAX_NAMES + 1}
+"""  # noqa: S608  own numbers
 
 
 def narrowed(query: Query, ask: Callable[[str, list[Any]], list[Any]]) -> Query:
@@ -96,8 +97,8 @@ def _by_name(condition: Condition, ask: Callable[[str, list[Any]], list[Any]]) -
     for value in condition.values:
         prefix, glob = _pattern(str(value))
         found = ask(_NAMES, [prefix, f"{prefix}\U0010ffff", glob])
-        names += [name for name, matches in found if matches]
-        if len(found) >= _MAX_LOOKED_AT or len(names) > MAX_NAMES:
+        names += [name for name, _ in found]
+        if len(names) > MAX_NAMES or (found and found[-1][1] == _MAX_LOOKED_AT):
             return condition
     return Condition("resource", "is", tuple(names) or ("",))
 

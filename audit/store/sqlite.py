@@ -37,7 +37,7 @@ _MIGRATIONS = (
         UNIQUE (id, source)
     );
     CREATE INDEX events_time ON events (time);
-    CREATE INDEX events_revision ON events (document, revision);
+    CREATE INDEX events_revision ON events (document, revision) WHERE "commit" IS NULL;
     CREATE INDEX events_commit ON events ("commit") WHERE "commit" IS NOT NULL;
     CREATE INDEX events_plan ON events (plan) WHERE plan IS NOT NULL;
     CREATE INDEX events_observed ON events (source, new_digest, time) WHERE observed = 1;
@@ -78,7 +78,8 @@ _SAME_OBSERVATION = """
 _RELATED = f"""
     SELECT {_ROW_SQL} FROM events e LEFT JOIN changes c ON c.event = e.seq
     WHERE e.type = ?1 AND e.initial = 0 AND e.environment IS ?2
-        AND ((e.document = ?3 AND e.revision = ?4) OR e."commit" = ?5 OR e.plan = ?6)
+        AND (e."commit" = ?5 OR e.plan = ?6
+            OR (e."commit" IS NULL AND ?5 IS NULL AND e.document = ?3 AND e.revision = ?4))
     ORDER BY e.time, e.seq, c.place LIMIT ?7
 """  # noqa: S608  own names
 _SIGHTINGS = """
