@@ -30,6 +30,7 @@ CODES: dict[str, str] = {
     "SR112": "The cluster settings of a rule cannot work.",
     "SR113": "The threshold is so small that no call would ever pass.",
     "SR114": "A hot parameter's value does not fit its class type.",
+    "SR115": "An environment's overlay does not fit its base.",
     "SR201": "An unknown field in JSON is ignored.",
     "SR202": "The threshold is absent and read as 0, as Java does, which blocks every call.",
     "SR203": "Grade 2 of a flow rule is read as threads and published as 0.",

@@ -16,27 +16,17 @@ _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     """Strict JSON. Raises RuleRejected for bad syntax, duplicate keys, NaN and infinities, too deep nesting."""
-    suspicious: list[object] = []
-    """What the decoder saw that strict JSON does not have; where it stands is found out afterwards."""
-
-    def constant(name: str) -> float:
-        suspicious.append(name)
-        return float(name)
-
-    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            suspicious.append(result)
-        return result
-
     try:
-        data = json.loads(text, parse_constant=constant, object_pairs_hook=mapping)
+        data, suspicious = _load(text)
     except json.JSONDecodeError as fault:
         raise RuleRejected([_syntax(fault, name)]) from None
     except RecursionError:
         raise RuleRejected([Problem("SR003", "error", "the text is nested too deeply", file=name)]) from None
     except ValueError as fault:  # a number of thousands of digits
         raise RuleRejected([Problem("SR004", "error", f"a number cannot be read: {fault}", file=name)]) from None
+    if "\\ud" in text.lower() and not _is_text(data):
+        message = "an escape \\ud… is half of a surrogate pair; write the character itself"
+        raise RuleRejected([Problem("SR002", "error", message, file=name)])
     if suspicious:
         raise RuleRejected(_explain(text, data, name, limits))
 
@@ -50,9 +40,36 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     return Source(name=name, data=data, dialect="json", locate=locate)
 
 
+def _load(text: str) -> tuple[Any, bool]:
+    """(data, whether strict JSON would not have it); where the fault stands is found out afterwards."""
+    suspicious = False
+
+    def constant(name: str) -> float:
+        nonlocal suspicious
+        suspicious = True
+        return float(name)
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal suspicious
+        result = dict(pairs)
+        suspicious = suspicious or len(result) != len(pairs)
+        return result
+
+    return json.loads(text, parse_constant=constant, object_pairs_hook=mapping), suspicious
+
+
 def position(text: str, offset: int) -> Position:
     """1-based line and column of an offset."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def _is_text(data: Any) -> bool:
+    """Whether every text in `data` can be written as UTF-8."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:

@@ -9,6 +9,7 @@ from sentinel_core.rules.build import Listing, Options, RuleBuilder, build, paus
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_text import read_json
 from sentinel_core.rules.messages import near, show
+from sentinel_core.rules.overlay import is_overlay, lay_over
 from sentinel_core.rules.quick import quick_set
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS, model_of
 from sentinel_core.rules.revision import Kind, Revision, SourceText
@@ -75,6 +76,7 @@ def parse_revision(
     """The kinds that a revision manages, of those asked for.
 
     A revision is a document, a folder of documents merged by kind, or a bare list where exactly one kind is asked for.
+    A text in a folder `environments` is laid over the others (see `overlay.py`); at most one may be among them.
     Every kind of every text must be right, asked for or not. Raises RuleRejected with the problems of all texts.
     """
     wanted = tuple(kinds)
@@ -119,7 +121,10 @@ def _collect(
     problems: list[Problem] = []
     if not texts:
         raise blank("<revision>", "empty")
-    for text in texts:
+    if len(overlays := [text.name for text in texts if is_overlay(text.name)]) > 1:
+        message = f"{' and '.join(overlays)} are of different environments; read one with the base"
+        problems.append(Problem("SR115", "error", message, file=overlays[1]))
+    for text in sorted(texts, key=lambda text: is_overlay(text.name)):
         try:
             source = read_text(text, limits)
         except RuleRejected as rejection:
@@ -128,7 +133,11 @@ def _collect(
         if isinstance(source.data, list):
             problems += _add_list(source, wanted, listings)
         elif isinstance(source.data, dict):
-            problems += _add_document(source, listings)
+            problems += _unknown_sections(source)
+            if is_overlay(text.name):
+                problems += lay_over(listings, source)
+            else:
+                _add_document(source, listings)
         else:
             problems.append(
                 source.problem("SR010", "error", f"a document with {_keys()} is needed, this is {show(source.data)}")
@@ -144,16 +153,18 @@ def _add_list(source: Source, wanted: Sequence[Kind], listings: dict[Kind, list[
     return []
 
 
-def _add_document(source: Source, listings: dict[Kind, list[Listing]]) -> list[Problem]:
-    problems = []
+def _add_document(source: Source, listings: dict[Kind, list[Listing]]) -> None:
     for key, value in source.data.items():
         if (model := BY_DOCUMENT_KEY.get(key)) is not None:
             listings.setdefault(model.kind, []).append(Listing(source, (key,), value))
-        elif not str(key).startswith(EXTENSION):
-            problems.append(
-                source.problem("SR011", "error", _unknown_section(key), (key,), at_key=True, field=str(key))
-            )
-    return problems
+
+
+def _unknown_sections(source: Source) -> list[Problem]:
+    return [
+        source.problem("SR011", "error", _unknown_section(key), (key,), at_key=True, field=key)
+        for key in source.data
+        if key not in BY_DOCUMENT_KEY and not key.startswith(EXTENSION)
+    ]
 
 
 def _unknown_section(key: str) -> str:

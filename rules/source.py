@@ -67,16 +67,21 @@ class Source:
         return Problem(
             code=code,
             severity=severity,
-            message=message,
+            message=printable(message),
             file=self.name,
             line=line,
             column=column,
-            path=json_path(path),
+            path=printable(json_path(path)),
             kind=kind,
             index=index,
-            resource=resource,
-            field=field,
+            resource=printable(resource) if resource is not None else None,
+            field=printable(field) if field is not None else None,
         )
+
+
+def printable(text: str) -> str:
+    """Halves of surrogate pairs, which only objects can hold, as escapes: every message can be written as UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def find(node: Any, path: Path, *, at_key: bool) -> Any:

@@ -96,6 +96,9 @@ class _Builder:
     _next: Callable[[], Any] = field(init=False)
     _anchors: dict[str, _Anchored | None] = field(default_factory=dict)
     _scalars: dict[str, Any] = field(default_factory=dict)
+    """Plain scalars that were seen, by their text."""
+    _keys: set[str] = field(default_factory=set)
+    """Plain keys that were seen."""
     _size: int = 0
 
     def document(self) -> tuple[Any, Any]:
@@ -177,15 +180,16 @@ class _Builder:
         nodes: dict[str, Any] = {}
         merges: list[tuple[Any, Any]] = []
         following = self._next
-        scalars = self._scalars
+        scalars, keys = self._scalars, self._keys
         while type(key_event := following()) is not MappingEndEvent:
-            key = self._key(key_event, path)
+            # Twice the usual case, a plain scalar seen before, in line: ten thousand rules have a hundred thousand.
+            if type(key_event) is ScalarEvent and key_event.implicit[0] and key_event.value in keys:
+                key = key_event.value
+            else:
+                key = self._key(key_event, path)
             event = following()
-            # The usual case, a plain scalar seen before, in line: ten thousand rules have a hundred thousand of them.
-            if type(event) is ScalarEvent and not event.style and event.anchor is None and event.value in scalars:
+            if type(event) is ScalarEvent and event.implicit[0] and event.anchor is None and event.value in scalars:
                 value, node = scalars[event.value], event
-                if type(value) is Refused or event.tag is not None:
-                    value = self._scalar(event, (*path, key))
             else:
                 value, node = self._value(event, (*path, key))
             if key == _MERGE and not key_event.style:
@@ -211,6 +215,8 @@ class _Builder:
         if not isinstance(key, str):
             self._fault("SR009", (*path, event.value), event, f'key {event.value} is not a text; write "{event.value}"')
             return str(event.value)
+        if event.implicit[0] and key in self._scalars:
+            self._keys.add(key)
         return key
 
     def _merged(self, value: Any, node: Any, path: Path) -> list[tuple[Any, Any]]:
@@ -238,13 +244,13 @@ class _Builder:
         if event.tag is not None and str(event.tag) not in (f"{_CORE}str", "!"):
             self._fault("SR009", path, event, f"tag {event.tag} is not used in rules; remove it")
             return text
-        if event.style or event.tag is not None:
+        if not event.implicit[0]:
             return text
         if text in self._scalars:
-            value = self._scalars[text]
-        else:
-            value = self._scalars[text] = resolve(text)
+            return self._scalars[text]
+        value = resolve(text)
         if type(value) is not Refused:
+            self._scalars[text] = value
             return value
         name = path[-1] if path and path[-1] != text else "key"
         self._fault(value.code, path, event, f"{name}: {text} {value.reason}")

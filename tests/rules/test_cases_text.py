@@ -169,6 +169,8 @@ def test_p08_a_leading_mark_is_stripped(content: str | bytes) -> None:
         ("[\n\ufeff]", "byte order mark"),
         (b'[{"resource":"\xff"}]', "byte 0xff is not UTF-8"),
         ('["\ud800"]', "surrogate"),
+        ('["\\ud800"]', "surrogate"),
+        (b'[{"resource":"r","count":1,"\\uDc00":1}]', "surrogate"),
     ],
 )
 def test_p08_other_encodings_are_refused_by_name(json_problems: Problems, content: str | bytes, words: str) -> None:
