@@ -41,6 +41,7 @@ QUALIFIERS: dict[str, tuple[str, Test]] = {
     "reason": ("reason", "contains"),
     "message": ("message", "contains"),
     "plan": ("plan", "is"),
+    "digest": ("digest", "starts"),
 }
 """Written name → what is compared, and how where the value holds no `*`."""
 TIMES = ("since", "until", "in")

@@ -69,7 +69,7 @@ class Blame:
     together_total: int
     seen: Seen
     undoes: datetime | None
-    """For a rollback: when the revision that it undoes took effect, if that is known."""
+    """For a rollback: when the rules that it replaced took effect, if that is known."""
 
     @property
     def time(self) -> datetime:
@@ -208,10 +208,12 @@ def _blame(store: AuditStore, rows: list[Row]) -> Blame:
 
 
 def _undone(store: AuditStore, head: EventHead) -> datetime | None:
-    if head.rollback_of is None:
+    """When the rules that a rollback replaced were activated: what it undoes in effect, whatever was refused since."""
+    if head.rollback_of is None or head.old_digest is None:
         return None
-    conditions = [Condition("revision", "is", (head.rollback_of,)), Condition("kind", "is", (head.subject,))]
-    page = store.query(Query(tuple(conditions), None, head.time, 1))
+    wanted = {"type": head.type, "source": head.source, "digest": head.old_digest}
+    conditions = tuple(Condition(column, "is", (value,)) for column, value in wanted.items())
+    page = store.query(Query(conditions, None, head.time, 1))
     return page.rows[0].event.time if page.rows else None
 
 

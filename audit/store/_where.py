@@ -26,6 +26,7 @@ _OF_EVENT = {
     "reason": "e.reason",
     "message": "e.message",
     "plan": "e.plan",
+    "digest": "e.new_digest",
 }
 _MAYBE_ALONE = {*_OF_EVENT, "kind"}
 """What an event without changes can meet too."""

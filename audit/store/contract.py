@@ -15,9 +15,9 @@ Test = Literal["is", "like", "contains", "starts", "=", "<", "<=", ">", ">="]
 
 COLUMNS = (
     "resource", "field", "action", "rule", "kind", "type", "source", "environment", "app", "instance", "channel",
-    "author", "commit", "revision", "reason", "message", "plan",
+    "author", "commit", "revision", "reason", "message", "plan", "digest",
 )  # fmt: skip
-"""What can be asked for, besides the numeric value of a rule's field."""
+"""What can be asked for, besides the numeric value of a rule's field; `digest` is that of the new rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,17 @@ def test_a_rollback_names_what_it_undoes(told: SqliteStore, afternoon: Interval)
     assert raised.undoes is None
 
 
+def test_a_rollback_after_a_refused_revision_undoes_the_change_before_it(
+    store: SqliteStore, history: Any, flow: Any, afternoon: Interval
+) -> None:
+    problem = Problem("SR102", "error", "count is bad", kind="flow", resource="payment_invoke", field="count")
+    first, bad = (history.commit("flow", [flow(count=count)]) for count in (20, 25))
+    history.at += timedelta(seconds=1)
+    refused = history.reject(problem, version="eb0f52c")
+    store.ingest([first, bad, refused, history.commit("flow", [flow(count=20)], rollback_of="eb0f52c")])
+    assert ask(store, afternoon).changes[-1].undoes == bad.time
+
+
 def test_the_instances_that_saw_a_change_are_counted(told: SqliteStore, afternoon: Interval) -> None:
     seen = ask(told, afternoon).changes[0].seen
     assert seen.instances == ("i-1", "i-2", "i-3")
