@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 from sentinel_core.audit.errors import EventInvalid, SinkUnavailable
+from sentinel_core.audit.excerpts import Excerpts
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
-from sentinel_core.audit.redact import Masker, is_personal, mask_excerpt, mask_quoted, mask_text, needs_masking
+from sentinel_core.audit.redact import Masker, is_personal, mask_quoted, mask_text, needs_masking
 from sentinel_core.rules import Problem, Revision, RuleSet, diff_rules
 from sentinel_core.rules import RuleRejected as Rejection
 
@@ -36,7 +37,6 @@ __all__ = [
 FORMAT_VERSION = 1
 MAX_PROBLEMS = 100
 """Problems that one rejection carries in full; `problemCount` tells how many there were."""
-MAX_EXCERPT = 200
 NAMESPACE = uuid.UUID("63eba109-e877-4492-b73b-d0a2ccd1d9c3")
 
 
@@ -165,7 +165,8 @@ def rule_rejected(
     """The refusal of `revision`; `kind_or_subject` is the kind, or what the document is called."""
     digest = revision.content_digest
     identity = _identity(RuleRejected.TYPE, revision.source, kind_or_subject, digest, revision.version)
-    problems = [_problem(problem, revision) for problem in rejection.problems[:MAX_PROBLEMS]]
+    excerpts = Excerpts(revision)
+    problems = [_problem(problem, excerpts) for problem in rejection.problems[:MAX_PROBLEMS]]
     first = next((problem for problem in problems if problem["severity"] == "error"), problems[0] if problems else {})
     head = _head(environment, app, instance, revision, at, late=late)
     head |= {
@@ -222,9 +223,9 @@ def parse_event(content: bytes | str) -> Event:
         raise EventInvalid("id, source, type, subject and time must be texts, data an object")
     identity, source, kind_of_event, subject, time = (storable(str(attribute)) for attribute in attributes)
     try:
-        at = datetime.fromisoformat(time)
-    except ValueError as error:
-        raise EventInvalid(f"time is {time!r}; RFC 3339 is needed") from error
+        at = whole_ms(datetime.fromisoformat(time))
+    except (ValueError, OverflowError) as error:
+        raise EventInvalid(f"time is {time[:40]!r}; RFC 3339 with an offset is needed") from error
     return restore_event(identity, source, kind_of_event, subject, at, _dumps(data))
 
 
@@ -281,7 +282,7 @@ def _sides(old: RuleSet, new: RuleSet, *, initial: bool) -> tuple[bytes, bytes, 
     return sides[0], sides[1], _dumps([masker.change(change) for change in changes]), masker.masked
 
 
-def _problem(problem: Problem, revision: Revision) -> dict[str, Any]:
+def _problem(problem: Problem, excerpts: Excerpts) -> dict[str, Any]:
     personal = is_personal(problem.path) or is_personal(problem.field)
     message = mask_quoted(problem.message) if personal else problem.message
     return {
@@ -296,21 +297,8 @@ def _problem(problem: Problem, revision: Revision) -> dict[str, Any]:
         "index": problem.index,
         "resource": _masked(problem.resource),
         "field": problem.field,
-        "excerpt": _excerpt(problem, revision),
+        "excerpt": excerpts.of(problem),
     }
-
-
-def _excerpt(problem: Problem, revision: Revision) -> str | None:
-    """The line a problem points at, masked, at most MAX_EXCERPT characters around its column."""
-    text = next((text for text in revision.texts if text.name == problem.file), None)
-    if text is None or problem.line is None:
-        return None
-    lines = text.content.decode("utf-8", errors="replace").split("\n")
-    if not 0 < problem.line <= len(lines):
-        return None
-    line = mask_excerpt(lines[problem.line - 1])
-    start = max(0, min((problem.column or 1) - MAX_EXCERPT // 2, len(line) - MAX_EXCERPT))
-    return line[start : start + MAX_EXCERPT].strip()
 
 
 def _masked(text: str | None) -> str | None:

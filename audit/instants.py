@@ -6,7 +6,12 @@ from datetime import UTC, datetime
 
 
 def whole_ms(at: datetime) -> datetime:
-    """UTC, anything finer than a millisecond cut off, so that writing and reading back gives the same value."""
+    """UTC, anything finer than a millisecond cut off, so that writing and reading back gives the same value.
+
+    Raises ValueError for a naive time: whose zone would it be?
+    """
+    if at.tzinfo is None:
+        raise ValueError(f"{at} has no time zone")
     utc = at.astimezone(UTC)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 

@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core.audit.errors import EventInvalid
-from sentinel_core.audit.events import Event, RuleChanged, event_source, parse_event, rule_applied, rule_changed
+from sentinel_core.audit.events import (
+    Event,
+    RuleChanged,
+    event_source,
+    parse_event,
+    rule_applied,
+    rule_changed,
+    rule_rejected,
+)
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.schemas import event_schema
-from sentinel_core.rules import Problem, Provenance, Revision, RuleSet, SourceText, parse_rules
+from sentinel_core.rules import Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_rules
 
 AT = datetime(2026, 11, 25, 6, 30, 0, 123456, tzinfo=UTC)
 GIT = Revision(
@@ -105,6 +113,23 @@ def test_a_rejection_meets_its_schema_and_points_at_the_line(history: Any) -> No
     assert (data["ruleCount"], data["problemCount"]) == (7, 1)
 
 
+def test_a_rejection_in_a_long_line_shows_the_place_and_stays_quick(history: Any) -> None:
+    text = "[" + ",".join(f'{{"resource":"r{number}","count":{number}}}' for number in range(50_000)) + "]"
+    column = text.index('"r40000"') + 1
+    problem = Problem("SR102", "error", "bad", "sentinel-rules.yaml", 1, column, kind="flow")
+    rejection = RuleRejected([problem] * 200)
+    revision = replace(GIT, texts=(SourceText("sentinel-rules.yaml", text.encode()),))
+    began = time.perf_counter()
+    event = rule_rejected(
+        environment="prod", app="a", kind_or_subject="flow", revision=revision, rejection=rejection, at=AT, instance="i"
+    )
+    assert time.perf_counter() - began < 1
+    excerpts = {each["excerpt"] for each in event.payload["problems"]}
+    assert len(excerpts) == 1
+    assert '"resource":"r40000"' in excerpts.pop()
+    assert (len(event.payload["problems"]), event.payload["problemCount"]) == (100, 200)
+
+
 def test_the_same_change_is_one_event_for_all_instances_and_replays() -> None:
     later = AT + timedelta(minutes=3)
     assert changed().id == changed(instance="i-2", at=later, late=True).id
@@ -178,10 +203,16 @@ def test_bytes_that_are_no_event_are_refused(content: bytes) -> None:
         parse_event(content)
 
 
-def test_a_time_that_is_none_is_refused() -> None:
-    document = json.loads(changed().to_json()) | {"time": "yesterday"}
+@pytest.mark.parametrize("time_text", ["yesterday", "2026-11-25T06:30:00", "0001-01-01T00:00:00+14:00", "x" * 1000])
+def test_a_time_without_an_instant_is_refused(time_text: str) -> None:
+    document = json.loads(changed().to_json()) | {"time": time_text}
     with pytest.raises(EventInvalid, match="RFC 3339"):
         parse_event(json.dumps(document))
+
+
+def test_a_naive_time_is_no_time_of_an_event() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        changed(at=AT.replace(tzinfo=None))
 
 
 def test_an_unknown_type_is_kept_whole() -> None:
