@@ -51,7 +51,7 @@ class Verdict(Enum):
 class SubscriptionOptions:
     """Timings of the loop, in seconds."""
 
-    debounce_s: float = 0.02
+    debounce_s: float = 0.01
     """From the first hint of a change to the read, so that a burst is read once."""
     compare_s: float = 30.0
     """Longest time between two reads, whatever the watch says or does not say."""

@@ -12,7 +12,6 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from sentinel_core.datasources.contract import Readable, SourceMisconfigured
@@ -38,6 +37,8 @@ class Scheme:
 @cache
 def schemes() -> Mapping[str, Scheme]:
     """Every scheme that can be opened here, by name."""
+    from importlib.metadata import entry_points  # slow to import, and only needed here
+
     package = importlib.import_module("sentinel_core.datasources")
     modules = (
         importlib.import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)

@@ -118,12 +118,12 @@ class Git:
                 f"git config --global --add safe.directory {self.folder}"
             )
         if _DENIED.search(text):
-            return SourceDenied(f"{self.shown}: {_last_words(text)}; check the key, token or rights of this user")
+            return SourceDenied(f"{self.shown}: {last_words(text)}; check the key, token or rights of this user")
         if _HOPELESS.search(text):
             return SourceMisconfigured(
-                f"{self.shown}: {_last_words(text)}; name the top folder of a repository or its URL"
+                f"{self.shown}: {last_words(text)}; name the top folder of a repository or its URL"
             )
-        return SourceUnavailable(f"{self.shown}: {_last_words(text) or f'git ended with code {failed.code}'}")
+        return SourceUnavailable(f"{self.shown}: {last_words(text) or f'git ended with code {failed.code}'}")
 
     def _cannot_start(self) -> DatasourceError:
         if not self.folder.is_dir():
@@ -148,7 +148,7 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     """The line that says what happened; Git's advice comes after it and before it."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("hint:")]
     telling = [line for line in lines if line.startswith(" ! [")] or [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
-from sentinel_core.datasources.git.command import Git, GitFailedError
+from sentinel_core.datasources.git.command import Git, GitFailedError, last_words
 from sentinel_core.datasources.git.objects import PLAN, REASON, ROLLBACK, Entry
 from sentinel_core.rules import Provenance
 
@@ -78,8 +78,12 @@ def work_trees(git: Git, branch: str) -> list[Path]:
 
 
 def check_clean(git: Git, folder: Path, paths: Sequence[str]) -> None:
-    """Raises SourceConflict when somebody's uncommitted work would be overwritten."""
+    """Raises SourceConflict when somebody's uncommitted work would be overwritten, SourceUnavailable when the files
+    cannot be brought along now."""
     tree = Git(folder, git.shown)
+    lock = folder / tree.line("rev-parse", "--git-path", "index.lock")
+    if lock.exists():
+        raise SourceUnavailable(f"{folder}: another git command holds {lock}; wait for it, or remove it if none runs")
     out = tree.run("status", "--porcelain", "-z", "--untracked-files=all", "--", *paths)
     changed = [line[3:] for line in out.decode("utf-8", "replace").split("\0") if line]
     if changed:
@@ -95,6 +99,6 @@ def update_work_tree(git: Git, folder: Path, commit: str, paths: Sequence[str]) 
         Git(folder, git.shown).attempt("restore", f"--source={commit}", "--staged", "--worktree", "--", *paths)
     except GitFailedError as failed:
         raise SourceUnavailable(
-            f"{folder}: committed as {commit[:12]}, but the files could not be updated ({failed.stderr}); run: "
-            f"git -C {folder} restore --source=HEAD --staged --worktree -- {' '.join(paths)}"
+            f"{folder}: committed as {commit[:12]}, but the files could not be updated ({last_words(failed.stderr)}); "
+            f"run: git -C {folder} restore --source=HEAD --staged --worktree -- {' '.join(paths)}"
         ) from failed

@@ -422,6 +422,14 @@ def test_uncommitted_work_elsewhere_is_left_alone(work: Any, git: Run) -> None:
     assert git("status", "--porcelain").splitlines() == ["M README.md", "A  new.txt"]
 
 
+def test_nothing_is_committed_while_another_git_command_runs(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    (work.work / ".git" / "index.lock").touch()
+    with pytest.raises(SourceUnavailable, match="another git command holds"):
+        write(work.source, text(B), expected=base)
+    assert git("rev-parse", "main") == base
+
+
 def test_a_branch_that_is_checked_out_nowhere_is_written_without_a_work_tree(work: Any, git: Run) -> None:
     base = work.commit(rules_yaml=A)
     git("checkout", "-q", "-b", "other")

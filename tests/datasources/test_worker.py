@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sentinel_core.datasources import (
     ItemStatus,
@@ -20,6 +23,7 @@ from sentinel_core.datasources import (
     SubscriptionOptions,
 )
 from sentinel_core.datasources.worker import Clocks, ItemWorker
+from sentinel_core.rules import Revision, RuleRejected
 
 A, B = b'[{"resource": "a"}]', b'[{"resource": "b"}]'
 
@@ -164,6 +168,51 @@ def test_a_saved_revision_that_is_refused_today_is_passed_over(recorder: Any, tm
     after.worker.restore()
     assert recorder.contents == []
     assert "the rules of the last run are not taken" in str(after.worker.status().last_error)
+
+
+VALID = [A, B, b"[]"]
+
+
+@dataclass
+class Engine:
+    active: bytes | None = None
+    disk_full: bool = False
+
+    def apply(self, revision: Revision, _restored: bool) -> Outcome:
+        content = revision.texts[0].content
+        if self.disk_full:
+            raise OSError("disk full")
+        if content not in VALID:
+            raise RuleRejected([])
+        self.active = content
+        return Outcome.ACTIVATED
+
+
+@given(
+    st.lists(st.sampled_from([*VALID, b"", b"invalid", b"null", "delete", "cut", "mend", "fill", "free"]), max_size=40)
+)
+def test_what_stands_is_active_when_it_can_be_and_else_nothing_changes(events: list[Any]) -> None:
+    engine, stands, reachable = Engine(), None, True
+    bench = Bench(engine.apply)
+    for event in events:
+        before = engine.active
+        if isinstance(event, bytes):
+            bench.source.set("flow", stands := event)
+        elif event == "delete":
+            bench.source.delete("flow")
+            stands = None
+        elif event == "cut":
+            bench.source.fail(SourceUnavailable("cut"))
+        elif event == "mend":
+            bench.source.recover()
+        reachable = event != "cut" and (reachable or event == "mend")
+        engine.disk_full = event != "free" and (engine.disk_full or event == "fill")
+        status = bench.step()
+        if reachable and stands in VALID and (stands == before or not engine.disk_full):
+            assert (engine.active, status.state) == (stands, State.READY)
+        elif before is not None:
+            assert engine.active == before
+            assert status.state in {State.STALE, State.ERROR}
 
 
 class Killed(BaseException):
