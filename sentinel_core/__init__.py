@@ -24,6 +24,7 @@ from sentinel_core.errors import (
     SystemBlockException,
 )
 from sentinel_core.options import Statistics
+from sentinel_core.start import start
 
 __all__ = [
     "AuthorityException",
@@ -48,5 +49,6 @@ __all__ = [
     "guard",
     "report",
     "set_default_engine",
+    "start",
     "trace",
 ]

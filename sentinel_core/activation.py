@@ -87,7 +87,7 @@ class Activation:
                 return Outcome.UNCHANGED
             new = self.compiler.next(old, changed)
             self.compiler.carry(old, new, changed)
-            if not silent:
+            if not silent and self.sink is not None:
                 self._tell([self._changed(old.rulesets.get(kind), each, revision) for kind, each in changed.items()])
             with self.build_lock:
                 self.compiler.carry(old, new, changed)

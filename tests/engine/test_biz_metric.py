@@ -1,0 +1,179 @@
+"""Breakers on business metrics: the state machine, the share that may try, and what has no value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from sentinel_core import Engine
+from sentinel_core.testing import FakeClock
+
+Passes = Callable[..., int]
+
+
+def rule(**fields: object) -> list[dict[str, object]]:
+    return [
+        {
+            "resource": "r",
+            "bizMetricType": "PAY_FAIL_RATE",
+            "threshold": 5,
+            "minRequestAmount": 10,
+            "stateWindowMs": 30_000,
+            **fields,
+        }
+    ]
+
+
+def state(engine: Engine) -> str:
+    return str(engine.breakers("r")[0]["state"])
+
+
+def report(engine: Engine, good: int, bad: int, **where: str) -> None:
+    for number in range(good + bad):
+        engine.report("PAY_FAIL_RATE", ok=number < good, resource=where.get("resource", "r"), dimension=where.get("of"))
+
+
+@pytest.fixture
+def opened(engine: Engine) -> Engine:
+    engine.load_rules("biz_metric", rule())
+    report(engine, 5, 5)
+    assert not engine.try_entry("r")
+    return engine
+
+
+def test_equal_to_the_threshold_is_healthy(engine: Engine) -> None:
+    engine.load_rules("biz_metric", rule(threshold=50))
+    report(engine, 5, 5)
+    assert engine.try_entry("r")
+    report(engine, 0, 1)
+    assert not engine.try_entry("r")
+
+
+def test_old_samples_leave_the_window(engine: Engine, clock: FakeClock) -> None:
+    engine.load_rules("biz_metric", rule(windowIntervalMs=10_000))
+    report(engine, 0, 9)
+    clock.advance(ms=11_000)
+    report(engine, 0, 9)
+    assert engine.try_entry("r"), "nine samples are too few"
+
+
+def test_half_open_lets_five_percent_through_and_the_first_one(
+    opened: Engine, clock: FakeClock, passes: Passes
+) -> None:
+    clock.advance(ms=30_000)
+    assert [bool(opened.try_entry("r")) for _ in range(3)] == [True, False, False]
+    assert passes(197, "r") == 9, "ten of two hundred in all, counted and not drawn"
+    assert state(opened) == "HALF_OPEN"
+
+
+@pytest.mark.parametrize(("bad", "after"), [(0, "CLOSED"), (1, "CLOSED"), (2, "OPEN")])
+def test_the_half_open_period_is_judged_as_a_whole(opened: Engine, clock: FakeClock, bad: int, after: str) -> None:
+    """A single failure among twenty does not open it again, as a single lucky probe would not close it."""
+    clock.advance(ms=30_000)
+    opened.try_entry("r")
+    report(opened, 20 - bad, bad)
+    clock.advance(ms=1_999)
+    opened.try_entry("r")
+    assert state(opened) == "HALF_OPEN"
+    clock.advance(ms=1)
+    opened.try_entry("r")
+    assert state(opened) == after
+
+
+def test_a_half_open_period_without_a_sample_begins_anew(opened: Engine, clock: FakeClock) -> None:
+    clock.advance(ms=30_000)
+    assert opened.try_entry("r")
+    clock.advance(ms=2_000)
+    assert opened.try_entry("r"), "the first of the next period"
+    assert state(opened) == "HALF_OPEN"
+
+
+def test_a_gauge_heals_after_the_half_open_period(engine: Engine, clock: FakeClock, passes: Passes) -> None:
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=1))
+    engine.gauge("STOCK_DEPTH", 9, resource="r")
+    assert passes(3, "r") == 0
+    engine.gauge("STOCK_DEPTH", 10, resource="r")
+    clock.advance(ms=29_999)
+    assert passes(3, "r") == 0
+    clock.advance(ms=1)
+    assert passes(3, "r") == 1
+    clock.advance(ms=2_000)
+    assert passes(3, "r") == 3
+
+
+def test_a_metric_without_a_value_lets_everything_pass(engine: Engine, passes: Passes) -> None:
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=0))
+    assert passes(5, "r") == 5
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_neither_trips_nor_heals(engine: Engine, passes: Passes, value: float) -> None:
+    """P16"""
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=1))
+    engine.gauge("STOCK_DEPTH", 20, resource="r")
+    engine.gauge("STOCK_DEPTH", value, resource="r")
+    assert passes(3, "r") == 3
+    assert engine.status()["metrics"]["invalid"] == 1
+
+
+def test_a_gauge_for_all_resources_is_the_second_choice(engine: Engine, passes: Passes) -> None:
+    engine.load_rules("biz_metric", rule(bizMetricType="QUEUE_DEPTH", threshold=100, minRequestAmount=1))
+    engine.gauge("QUEUE_DEPTH", 500)
+    assert passes(3, "r") == 0
+    assert passes(3, "other") == 3
+
+
+def test_a_dimension_counts_its_own_samples(engine: Engine) -> None:
+    engine.load_rules("biz_metric", rule(dimension="card"))
+    report(engine, 0, 50, of="transfer")
+    assert engine.try_entry("r")
+    report(engine, 0, 10, of="card")
+    assert not engine.try_entry("r")
+
+
+@pytest.mark.parametrize(("on_stale", "passing"), [("hold", 3), ("close", 3), ("open", 0)])
+def test_a_stale_gauge_acts_as_the_rule_says(
+    engine: Engine, clock: FakeClock, passes: Passes, on_stale: str, passing: int
+) -> None:
+    stale = {"staleAfterMs": 5_000, "onStale": on_stale}
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=1, **stale))
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    clock.advance(ms=5_001)
+    assert passes(3, "r") == passing
+
+
+def test_a_disabled_rule_does_nothing(engine: Engine) -> None:
+    engine.load_rules("biz_metric", rule(enabled=False))
+    report(engine, 0, 50)
+    assert engine.try_entry("r")
+
+
+def test_samples_outlive_a_change_of_the_threshold(engine: Engine) -> None:
+    """A rule made milder does not begin cold: minRequestAmount would protect nobody for a minute."""
+    engine.load_rules("biz_metric", rule(threshold=90))
+    report(engine, 5, 5)
+    engine.load_rules("biz_metric", rule(threshold=40))
+    assert not engine.try_entry("r")
+
+
+def test_a_collector_feeds_a_gauge(engine: Engine, passes: Passes) -> None:
+    class Stock:
+        metric = "STOCK_DEPTH"
+
+        def collect(self) -> Mapping[str, float]:
+            return {"r": 3}
+
+    class Broken:
+        metric = "STOCK_DEPTH"
+
+        def collect(self) -> Mapping[str, float]:
+            raise OSError("warehouse is down")
+
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=1))
+    engine.collectors.register(Stock(), thread=False)
+    engine.collectors.register(Broken(), thread=False)
+    engine.collectors.refresh()
+    assert passes(2, "r") == 0
+    assert engine.collectors.failures == 1
