@@ -92,6 +92,21 @@ def shared_options() -> list[click.Option]:
 _FILE = click.Path(path_type=Path)
 
 
+class Words(click.types.StringParamType):
+    """Text that goes into a store or a question: bytes of the command line that are not UTF-8 are refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(super().convert(value, param, ctx))
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{text!r} is not UTF-8", param, ctx)
+        return text
+
+
+WORDS = Words()
+
+
 def _shared(flag: str, attribute: str, **attributes: Any) -> click.Option:
     return click.Option([flag], expose_value=False, callback=_remember(attribute), **attributes)
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -233,6 +234,8 @@ def _write_whole(path: Path, text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
         part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OutputError(f"--json-into {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        with suppress(OSError, ValueError):
+            part.unlink(missing_ok=True)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"--json-into {path}: {reason}") from error

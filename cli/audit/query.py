@@ -10,7 +10,7 @@ import click
 from sentinel_core.audit.query.grammar import Question, parse_query
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Page, Row
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, what, zone_option
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View, table
@@ -18,9 +18,9 @@ from sentinel_core.cli.text import Span, plural
 
 
 @click.command()
-@click.argument("terms", metavar="[TERM]...", nargs=-1)
+@click.argument("terms", metavar="[TERM]...", nargs=-1, type=WORDS)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows to show.")
-@click.option("--after", metavar="TOKEN", help="Go on where the page before ended; it prints the token.")
+@click.option("--after", type=WORDS, metavar="TOKEN", help="Go on where the page before ended; it prints the token.")
 @zone_option
 @output_options
 @pass_app

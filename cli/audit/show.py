@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sentinel_core.audit.query.zones import zone_named
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SIGNS, opened, value, zone_option
 from sentinel_core.cli.exits import CommandError
 from sentinel_core.cli.output import View
@@ -23,7 +23,7 @@ _FACTS = (
 
 
 @click.command()
-@click.argument("event_id", metavar="ID")
+@click.argument("event_id", metavar="ID", type=WORDS)
 @zone_option
 @output_options
 @pass_app

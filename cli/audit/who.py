@@ -13,7 +13,7 @@ from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Condition
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
 from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.moments import age, utc_now
@@ -25,12 +25,12 @@ TOGETHER_SHOWN = 5
 
 
 @click.command()
-@click.argument("resource")
-@click.option("--field", metavar="NAME", help="Only changes of this field, e.g. count.")
+@click.argument("resource", type=WORDS)
+@click.option("--field", type=WORDS, metavar="NAME", help="Only changes of this field, e.g. count.")
 @click.option("--between", "window", nargs=2, metavar="START END", help="From START up to END, END not included.")
 @click.option("--since", "start", metavar="TIME", help="From TIME until now; 2h is two hours ago.")
 @click.option("--at", "moment", metavar="TIME", help="The change that was in force at TIME.")
-@click.option("--env", metavar="NAME", help="Only this environment.")
+@click.option("--env", type=WORDS, metavar="NAME", help="Only this environment.")
 @zone_option
 @output_options
 @pass_app

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
@@ -45,7 +45,12 @@ class Step:
 )
 @click.option("--to-commit", "commit", metavar="SHA", help="Revision by its commit, for stores in Git.")
 @click.option("--steps", type=click.IntRange(1), metavar="COUNT", help="How many revisions back (default: 1).")
-@click.option("--reason", metavar="TEXT", help="Why; goes into the commit and the audit (default: names the revision).")
+@click.option(
+    "--reason",
+    type=WORDS,
+    metavar="TEXT",
+    help="Why; goes into the commit and the audit (default: names the revision).",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
