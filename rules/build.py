@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
-from sentinel_core.rules.canonical import arrange, digest_of, list_adapter, write
+from sentinel_core.rules.canonical import arrange, digest_of, list_adapter, rule_bytes, write
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.keys import check_keys, cleaned
 from sentinel_core.rules.messages import show, translate
@@ -107,17 +108,31 @@ class RuleBuilder:
         rules: list[Rule] = []
         for listing in listings:
             rules += self._read(listing)
-        order: list[int] = []
         if not self._failed():
-            self._check_together(rules, listings)
-            order, duplicates = arrange(rules)
-            if duplicates:
-                rules, order = self._without_duplicates(rules, order, duplicates, listings)
-        problems = self.problems()
+            try:
+                return self._assemble(rules, listings)
+            except PydanticSerializationError:
+                self._note_unwritable(rules, listings)
+        raise RuleRejected(self.problems(), total=self.total)
+
+    def _assemble(self, rules: list[Rule], listings: Sequence[Listing]) -> RuleSet:
+        self._check_together(rules, listings)
+        order, duplicates = arrange(rules)
+        if duplicates:
+            rules, order = self._without_duplicates(rules, order, duplicates, listings)
         if self._failed():
-            raise RuleRejected(problems, total=self.total)
+            raise RuleRejected(self.problems(), total=self.total)
         canonical = write(self.model, rules, order)
-        return RuleSet(self.model.kind, tuple(rules), canonical, digest_of(canonical), tuple(problems))
+        return RuleSet(self.model.kind, tuple(rules), canonical, digest_of(canonical), tuple(self.problems()))
+
+    def _note_unwritable(self, rules: list[Rule], listings: Sequence[Listing]) -> None:
+        """Texts given as objects may hold what no file can."""
+        for rule, (listing, index) in zip(rules, _origins(listings), strict=True):
+            try:
+                rule_bytes(rule)
+            except PydanticSerializationError:
+                message = "a text holds half of a surrogate pair; write the character itself"
+                self._note(listing, index, error("SR002", None, message))
 
     def problems(self) -> list[Problem]:
         """In the order of the text; located only now, because that costs a second look at the text."""

@@ -179,6 +179,11 @@ def test_p08_other_encodings_are_refused_by_name(json_problems: Problems, conten
     assert words in problem.message
 
 
+def test_p08_objects_may_hold_what_no_file_can(json_problems: Problems) -> None:
+    (problem,) = json_problems("flow", [{"resource": "r", "count": 1, "limitApp": "\ud800"}])
+    assert (problem.code, problem.index) == ("SR002", 0)
+
+
 def test_p08_the_mark_inside_is_located(json_problems: Problems) -> None:
     (problem,) = json_problems("flow", "[\n \ufeff]")
     assert (problem.line, problem.column) == (2, 2)
