@@ -28,9 +28,9 @@ from sentinel_core.cli.text import plural
 from sentinel_core.cli.version import engine_build
 from sentinel_core.datasources.contract import Absent, DatasourceError, Readable
 from sentinel_core.rules import Kind, RuleRejected, parse_revision
+from sentinel_core.service import open_stores
 from sentinel_core.settings import Settings, SettingsError, parse_duration
 from sentinel_core.settings_sources import settings_file
-from sentinel_core.start import open_stores
 
 OLDEST_GIT = (2, 31)
 LOW_DISK_BYTES = 100 * 2**20

@@ -1,122 +1,35 @@
-"""The composition root: from settings to an engine that follows its stores and leaves evidence.
-
-Not imported by `sentinel_core` itself: whoever only loads rules pays for no outbox and no store.
-"""
+"""The composition root: from settings to an engine that follows its stores and leaves evidence."""
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sentinel_core import datasources
-from sentinel_core.audit.errors import AuditError, StoreUnavailable
-from sentinel_core.audit.forwarder import Forwarder
-from sentinel_core.audit.outbox import Outbox
-from sentinel_core.audit.publish.store import StorePublisher
-from sentinel_core.audit.store import open_store
-from sentinel_core.clock import Clock
-from sentinel_core.datasources.contract import DatasourceError, Readable
-from sentinel_core.datasources.last_good import LastGood
-from sentinel_core.datasources.subscription import Subscription
-from sentinel_core.engine import Engine
-from sentinel_core.rules import KINDS, Kind
-from sentinel_core.settings import Settings, SettingsError
+from sentinel_core.default import set_default_engine
 
-logger = logging.getLogger("sentinel_core")
-
-
-class ServiceEngine(Engine):
-    """An engine that owns what it was wired with, and releases it in `close`."""
-
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
-        self.settings = settings
-        self.outbox = Outbox(settings.audit.outbox)
-        self.forwarder = Forwarder(self.outbox, _publisher(settings))
-        self.subscriptions: tuple[Subscription, ...] = ()
-        """One for each store, in the order of the settings."""
-        self._sources: list[Readable] = []
-        self._released = False
-        super().__init__(
-            settings.app,
-            environment=settings.environment,
-            instance=settings.instance or f"{socket.gethostname()}-{os.getpid()}",
-            clock=clock,
-            audit=self.outbox,
-            last_good=LastGood(Path(settings.last_known_good)),
-        )
-
-    def follow(self, source: Readable, kinds: tuple[Kind, ...]) -> None:
-        """Subscribes to a source and closes it with the engine."""
-        self._sources.append(source)
-        self.subscriptions += (self.subscribe(kinds, source),)
-
-    def close(self, timeout_s: float | None = None) -> None:
-        """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.
-
-        What cannot be delivered in time stays in the outbox for the next start. Idempotent; entries go on working.
-        """
-        if self._released:
-            return
-        self._released = True
-        limit = self.settings.timeout if timeout_s is None else timeout_s
-        steps: list[Callable[[], object]] = [lambda: super(ServiceEngine, self).close(limit)]
-        steps += [source.close for source in self._sources]
-        steps += [lambda: self.forwarder.close(limit), self.outbox.close]
-        for step in steps:
-            try:
-                step()
-            except (AuditError, DatasourceError) as error:
-                logger.warning("while closing: %s", error)
+if TYPE_CHECKING:
+    from sentinel_core.clock import Clock
+    from sentinel_core.service import ServiceEngine
+    from sentinel_core.settings import Settings
 
 
 def start(settings: Settings, *, clock: Clock | None = None) -> ServiceEngine:
     """An engine that runs the last known good rules when this returns, and follows the stores from then on.
 
-    A store that is down, or an outbox that cannot be written, does not stop it: rules protect first, `status` tells.
-    Raises SettingsError, SourceMisconfigured for what cannot work however long it is tried. Call it after a fork.
+    It becomes the default engine of the process. A store that is down, or an outbox that cannot be written, does not
+    stop it: rules protect first, `status` tells. Raises SettingsError, SourceMisconfigured for what cannot work however
+    long it is tried; the default engine is then what it was. Call it after a fork.
     """
+    from sentinel_core.service import ServiceEngine, open_stores
+
     with ExitStack() as undo:
-        sources = list(open_stores(settings, undo))
+        stores = list(open_stores(settings, undo))
         engine = ServiceEngine(settings, clock=clock)
         undo.pop_all()
     try:
-        engine.forwarder.start()
-        for source, kinds in sources:
-            engine.follow(source, kinds)
+        engine.begin(stores)
     except BaseException:
         engine.close()
         raise
+    set_default_engine(engine)
     return engine
-
-
-def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable, tuple[Kind, ...]]]:
-    """Each store with the kinds it carries; no I/O. `undo` closes them.
-
-    Two stores for one kind would overwrite each other without end: SettingsError.
-    """
-    owners: dict[Kind, str] = {}
-    for uri in settings.stores:
-        source = datasources.open(uri, environment=settings.environment)
-        undo.callback(source.close)
-        kinds = tuple(dict.fromkeys(kind for item in source.items(KINDS) for kind in item.kinds))
-        for kind in kinds:
-            if kind in owners:
-                clash = f"{source.uri} and {owners[kind]} both carry {kind} rules"
-                raise SettingsError([f"stores: {clash}; name one store, or narrow each to its kind with ?kind="])
-            owners[kind] = source.uri
-        yield source, kinds
-
-
-def _publisher(settings: Settings) -> StorePublisher:
-    if settings.audit.kafka is not None:
-        raise SettingsError(
-            ["audit.kafka: this version has no Kafka publisher; leave it out: the outbox then feeds audit.store itself"]
-        )
-    try:
-        return StorePublisher(open_store(settings.audit.store))
-    except StoreUnavailable as error:
-        raise SettingsError([f"audit.store: {error}"]) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
@@ -12,6 +13,7 @@ from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Page, Row
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, what, zone_option
+from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
@@ -19,12 +21,24 @@ from sentinel_core.cli.text import Span, plural
 
 @click.command()
 @click.argument("terms", metavar="[TERM]...", nargs=-1, type=WORDS)
+@click.option("--since", "start", type=WORDS, metavar="TIME", help="From TIME until now; the same as since:TIME.")
+@click.option(
+    "--between", "span", nargs=2, type=WORDS, metavar="START END", help="From START up to END, END not included."
+)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows to show.")
 @click.option("--after", type=WORDS, metavar="TOKEN", help="Go on where the page before ended; it prints the token.")
 @zone_option
 @output_options
 @pass_app
-def query(app: App, terms: tuple[str, ...], limit: int, after: str | None, zone: str | None) -> None:
+def query(
+    app: App,
+    terms: tuple[str, ...],
+    start: str | None,
+    span: tuple[str, str] | None,
+    limit: int,
+    after: str | None,
+    zone: str | None,
+) -> None:
     """Search the changes of rules, newest first.
 
     \b
@@ -37,7 +51,10 @@ def query(app: App, terms: tuple[str, ...], limit: int, after: str | None, zone:
     Put -- before a term that begins with a minus.
     """
     place = zone_named(zone)
-    question = parse_query(" ".join(_quoted(term) for term in terms), now=utc_now(), zone=place)
+    if start is not None and span is not None:
+        raise UsageProblem("--since and --between name the time in two ways", next_step="give one of them")
+    text = " ".join([*map(_quoted, terms), *_time_terms(start, span)])
+    question = parse_query(text, now=utc_now(), zone=place)
     if question.interval is not None:
         app.out.say(question.interval.describe())
     with opened(app) as store:
@@ -49,11 +66,21 @@ def query(app: App, terms: tuple[str, ...], limit: int, after: str | None, zone:
 
 
 def _quoted(term: str) -> str:
-    """The shell took away the quotes around blanks; the grammar wants them."""
+    """One argument that is one term: the shell took the quotes around its blanks, and the grammar wants them back.
+    An argument that holds several terms stays as it is."""
     name, colon, text = term.partition(":")
-    if colon and " " in text and not text.startswith('"') and " " not in name:
-        return f'{name}:"{text}"'
-    return term
+    if not colon or " " not in text or " " in name or '"' in text or re.search(r"\s-?[A-Za-z][\w.]*[:<>=]", text):
+        return term
+    return f'{name}:"{text}"'
+
+
+def _time_terms(start: str | None, span: tuple[str, str] | None) -> list[str]:
+    """The flags are another spelling of the terms, for those who know them from `audit who`."""
+    words = {"since": start} if start is not None else {}
+    if span is not None:
+        words |= {"since": span[0], "until": span[1]}
+    quoted = {name: text.replace("\\", "\\\\").replace('"', '\\"') for name, text in words.items()}
+    return [f'{name}:"{text}"' for name, text in quoted.items()]
 
 
 def row_json(row: Row) -> dict[str, object]:

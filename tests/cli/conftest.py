@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sentinel_core import set_default_engine
 from sentinel_core.cli.main import run
 
 
@@ -38,6 +39,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text("[user]\nname = Ada Example\nemail = ada@example.org\n", encoding="utf-8")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def own_default_engine() -> Iterator[None]:
+    """`start` makes its engine the default one; the next test begins without it."""
+    before = set_default_engine(None)
+    yield
+    set_default_engine(before)
 
 
 @pytest.fixture

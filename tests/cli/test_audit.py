@@ -120,6 +120,22 @@ def test_a_value_with_blanks_needs_no_second_quotes(story: Project, sentinelctl:
     assert len(set(ended.out.split())) == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["resource:payment_* kind:flow", "--since", "2026-11-25"],
+        ["resource:payment_*", "kind:flow", "--between", "2026-11-25", "2026-11-26"],
+        ["resource:payment_* kind:flow since:2026-11-25"],
+    ],
+)
+def test_terms_may_stand_in_one_argument_or_in_several_and_times_in_flags(
+    story: Project, sentinelctl: Run, line: list[str]
+) -> None:
+    ended = sentinelctl("audit", "query", *line, "-o", "ndjson", "--zone", "UTC")
+    changed = [json.loads(each) for each in ended.out.splitlines()]
+    assert [each["new"] for each in changed if each["action"] == "change"] == [35, 20]
+
+
 def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run) -> None:
     newest = json.loads(sentinelctl("audit", "who", "payment_invoke", "-o", "json").out)["changes"][-1]["event"]["id"]
     lines = sentinelctl("audit", "show", newest[:8]).out.splitlines()

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sentinel_core import BlockException
+from sentinel_core import BlockException, default_engine, entry
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import Query
 from sentinel_core.datasources import SourceMisconfigured, State
+from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import Settings, SettingsError, load_settings
-from sentinel_core.start import ServiceEngine, start
+from sentinel_core.start import start
 from tests.cli.conftest import FIRST, Project
 
 
@@ -41,6 +42,23 @@ def test_rules_of_the_store_are_enforced_and_the_change_is_in_the_audit_store_af
     outbox = Outbox(settings.audit.outbox)
     assert outbox.depth() == 0
     outbox.close()
+
+
+def test_it_becomes_the_default_engine_of_the_process(settings: Settings) -> None:
+    engine = ready(settings)
+    assert default_engine() is engine
+    for _ in range(5):
+        entry("coupon").exit()
+    with pytest.raises(BlockException):
+        entry("coupon")
+    engine.close()
+
+
+def test_a_start_that_fails_leaves_the_default_engine_as_it_was(here: Path) -> None:
+    before = default_engine()
+    with pytest.raises(SourceMisconfigured):
+        start(Settings(stores=("nacos://h:8848",)))
+    assert default_engine() is before
 
 
 def test_a_store_that_is_gone_leaves_the_last_known_good_rules(settings: Settings, project: Project) -> None:

@@ -1,0 +1,104 @@
+"""An engine as a service runs it: wired with stores, outbox, forwarder and audit store, and taken down in order.
+
+Made by `start`. Not imported by `sentinel_core` itself: whoever only loads rules pays for no outbox and no store.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from sentinel_core import datasources
+from sentinel_core.audit.errors import AuditError, StoreUnavailable
+from sentinel_core.audit.forwarder import Forwarder
+from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.publish.store import StorePublisher
+from sentinel_core.audit.store import open_store
+from sentinel_core.clock import Clock
+from sentinel_core.datasources.contract import DatasourceError, Readable
+from sentinel_core.datasources.last_good import LastGood
+from sentinel_core.datasources.subscription import Subscription
+from sentinel_core.engine import Engine
+from sentinel_core.rules import KINDS, Kind
+from sentinel_core.settings import Settings, SettingsError
+
+logger = logging.getLogger("sentinel_core")
+
+
+class ServiceEngine(Engine):
+    """An engine that owns what it was wired with, and releases it in `close`."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.outbox = Outbox(settings.audit.outbox)
+        self.forwarder = Forwarder(self.outbox, _publisher(settings))
+        self.subscriptions: tuple[Subscription, ...] = ()
+        """One for each store, in the order of the settings."""
+        self._sources: list[Readable] = []
+        self._released = False
+        super().__init__(
+            settings.app,
+            environment=settings.environment,
+            instance=settings.instance or f"{socket.gethostname()}-{os.getpid()}",
+            clock=clock,
+            audit=self.outbox,
+            last_good=LastGood(Path(settings.last_known_good)),
+        )
+
+    def begin(self, stores: Iterable[tuple[Readable, tuple[Kind, ...]]]) -> None:
+        """Delivers what the last run left behind, and follows these stores; they are closed with the engine."""
+        self.forwarder.start()
+        for source, kinds in stores:
+            self._sources.append(source)
+            self.subscriptions += (self.subscribe(kinds, source),)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.
+
+        What cannot be delivered in time stays in the outbox for the next start. Idempotent; entries go on working.
+        """
+        if self._released:
+            return
+        self._released = True
+        limit = self.settings.timeout if timeout_s is None else timeout_s
+        steps: list[Callable[[], object]] = [lambda: super(ServiceEngine, self).close(limit)]
+        steps += [source.close for source in self._sources]
+        steps += [lambda: self.forwarder.close(limit), self.outbox.close]
+        for step in steps:
+            try:
+                step()
+            except (AuditError, DatasourceError) as error:
+                logger.warning("while closing: %s", error)
+
+
+def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable, tuple[Kind, ...]]]:
+    """Each store with the kinds it carries; no I/O. `undo` closes them.
+
+    Two stores for one kind would overwrite each other without end: SettingsError.
+    """
+    owners: dict[Kind, str] = {}
+    for uri in settings.stores:
+        source = datasources.open(uri, environment=settings.environment)
+        undo.callback(source.close)
+        kinds = tuple(dict.fromkeys(kind for item in source.items(KINDS) for kind in item.kinds))
+        for kind in kinds:
+            if kind in owners:
+                clash = f"{source.uri} and {owners[kind]} both carry {kind} rules"
+                raise SettingsError([f"stores: {clash}; name one store, or narrow each to its kind with ?kind="])
+            owners[kind] = source.uri
+        yield source, kinds
+
+
+def _publisher(settings: Settings) -> StorePublisher:
+    if settings.audit.kafka is not None:
+        raise SettingsError(
+            ["audit.kafka: this version has no Kafka publisher; leave it out: the outbox then feeds audit.store itself"]
+        )
+    try:
+        return StorePublisher(open_store(settings.audit.store))
+    except StoreUnavailable as error:
+        raise SettingsError([f"audit.store: {error}"]) from error
