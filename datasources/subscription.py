@@ -83,6 +83,11 @@ class Subscription:
         states = {worker.state for worker in self._workers}
         return next((state for state in _WORST_FIRST if state in states), State.READY)
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: its kinds are free for another subscription."""
+        return self._closed
+
     def status(self) -> tuple[ItemStatus, ...]:
         return tuple(worker.status() for worker in self._workers)
 

@@ -44,6 +44,7 @@ class Activation:
         environment: str,
         instance: str,
         sink: EventSink | None,
+        annotate: Callable[[RuleSet], RuleSet],
         wall: Callable[[], datetime],
     ) -> None:
         self.compiler = compiler
@@ -54,6 +55,8 @@ class Activation:
         self.environment = environment
         self.instance = instance
         self.sink = sink
+        self.annotate = annotate
+        """Adds warnings for rules that do not act as written."""
         self.wall = wall
         self.lock = threading.RLock()
         self.late: deque[Event] = deque(maxlen=LATE_EVENTS)
@@ -63,6 +66,8 @@ class Activation:
         self.rejected = 0
         self.sink_error: str | None = None
         self.last_activation_ms: float | None = None
+        self._retrying: threading.Thread | None = None
+        self._closed = threading.Event()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Outcome:
@@ -80,7 +85,11 @@ class Activation:
         began = time.perf_counter()
         with self.lock:
             old = self.read()
-            changed = {kind: new for kind, new in rulesets.items() if not self._same(old.rulesets.get(kind), new)}
+            changed = {
+                kind: self.annotate(new)
+                for kind, new in rulesets.items()
+                if not self._same(old.rulesets.get(kind), new)
+            }
             self._drain()
             if not changed:
                 self.unchanged += 1
@@ -93,7 +102,6 @@ class Activation:
                 self.compiler.carry(old, new, changed)
                 self.compiler.listen(new, changed)
                 self.swap(new)
-            self.compiler.forget_windows(new)
             self.activated += 1
             self.last_activation_ms = (time.perf_counter() - began) * 1000
             return Outcome.ACTIVATED
@@ -104,8 +112,8 @@ class Activation:
         # The digest does not see the order of rules; Java does, and builds everything anew.
         if not self.compiler.runtime.compat:
             return True
-        rewrites = self.compiler.slots[new.kind].rewrites
-        return old.rules == new.rules and not any(rewrites(rule) for rule in new.rules)
+        slot = self.compiler.slots.get(new.kind)
+        return old.rules == new.rules and not (slot and any(slot.rewrites(rule) for rule in new.rules))
 
     def _changed(self, old: RuleSet | None, new: RuleSet, revision: Revision) -> Event:
         return rule_changed(
@@ -159,6 +167,15 @@ class Activation:
             if len(self.late) == LATE_EVENTS:
                 self.lost_events += 1
             self.late.append(event.as_late())
+        if self._retrying is None or not self._retrying.is_alive():
+            self._retrying = threading.Thread(target=self._retry, name="sentinel-late-events", daemon=True)
+            self._retrying.start()
+
+    def _retry(self) -> None:
+        """Runs only while events wait; backs off to half a minute."""
+        pause = 0.2
+        while not self._closed.wait(pause) and self.retry_late():
+            pause = min(pause * 2, 30.0)
 
     def _drain(self) -> None:
         if not self.late or self.sink is None:
@@ -176,6 +193,11 @@ class Activation:
         with self.lock:
             self._drain()
             return len(self.late)
+
+    def close(self) -> int:
+        """Tries once more; returns how many events could not be made durable."""
+        self._closed.set()
+        return self.retry_late()
 
     def _failed(self, error: Exception) -> None:
         if self.sink_error is None:

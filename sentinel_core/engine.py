@@ -93,11 +93,13 @@ class Engine(Gate):
             environment=environment,
             instance=self.instance,
             sink=audit,
+            annotate=self._annotated,
             wall=clock.wall,
         )
         empty = {kind: RuleSet.empty(kind) for kind in KINDS}
         self.core.snapshot = Snapshot(0, empty, {kind: {} for kind in KINDS}, {})
         self._overflow = self._compiler.new_overflow()
+        self._subscribe_lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
         self._listeners: list[BreakerListener] = []
         self._failures = 0
@@ -119,7 +121,7 @@ class Engine(Gate):
         if self.core.compat:
             self._refuse_as_java(ruleset)
         revision = revision or by_hand(self.app, ruleset, self.clock.wall())
-        self._activation.activate({kind: self._annotated(ruleset.with_revision(revision))}, revision)
+        self._activation.activate({kind: ruleset.with_revision(revision)}, revision)
         return self.rules(kind)
 
     def rules(self, kind: Kind) -> RuleSet:
@@ -135,12 +137,6 @@ class Engine(Gate):
         soon as they are read (`wait_ready`). Raises KindTaken when another subscription feeds one of them."""
         self._check_open()
         wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        for held in self._subscriptions:
-            if taken := sorted(set(held.kinds) & set(wanted)):
-                raise KindTaken(
-                    f"{', '.join(taken)} rules come from {held.source.uri} already; "
-                    "close that subscription first, or subscribe the other kinds only"
-                )
         subscription = Subscription(
             source,
             wanted,
@@ -149,9 +145,16 @@ class Engine(Gate):
             options=options,
             now=self.clock.wall,
         )
-        self._subscriptions.append(subscription)
-        subscription.start()
-        return subscription
+        with self._subscribe_lock:
+            self._subscriptions = [held for held in self._subscriptions if not held.closed]
+            for held in self._subscriptions:
+                if taken := sorted(set(held.kinds) & set(wanted)):
+                    raise KindTaken(
+                        f"{', '.join(taken)} rules come from {held.source.uri} already; "
+                        "close that subscription first, or subscribe the other kinds only"
+                    )
+            self._subscriptions.append(subscription)
+        return subscription.start()
 
     def _apply(self, kinds: Sequence[Kind], revision: Revision, restored: bool) -> Outcome:
         self._check_open()
@@ -316,7 +319,7 @@ class Engine(Gate):
             subscription.close(timeout_s)
         self._subscriptions.clear()
         self.collectors.close()
-        if waiting := self._activation.retry_late():
+        if waiting := self._activation.close():
             logger.error("%d rule events could not be made durable and are lost with this process", waiting)
 
     def __enter__(self) -> Self:
@@ -346,8 +349,8 @@ class Engine(Gate):
         return replace(ruleset, warnings=ruleset.warnings + problems) if problems else ruleset
 
     def _refuse_as_java(self, ruleset: RuleSet) -> None:
-        refuses = self._slots[ruleset.kind].refuses
-        notes = [(index, rule, refuses(rule)) for index, rule in enumerate(ruleset.rules)]
+        slot = self._slots.get(ruleset.kind)
+        notes = [(index, rule, slot.refuses(rule)) for index, rule in enumerate(ruleset.rules)] if slot else []
         faults = [problem(ruleset.kind, index, rule, note, "error") for index, rule, note in notes if note]
         if faults:
             raise RuleRejected(faults, total=len(ruleset.rules))

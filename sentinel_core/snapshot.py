@@ -64,11 +64,13 @@ class Compiler:
                 plan.successor = successor
 
     def listen(self, new: Snapshot, changed: Iterable[Kind]) -> None:
-        """Compiles at once what must hear of things before its first call (business metrics)."""
-        for kind in changed:
-            if self.slots[kind].eager:
-                for resource in new.by_resource[kind]:
-                    self.find(new, resource)
+        """Compiles at once what must hear of things before its first call (business metrics), deafens what is gone."""
+        eager = [kind for kind in changed if kind in self.slots and self.slots[kind].eager]
+        for kind in eager:
+            for resource in new.by_resource[kind]:
+                self.find(new, resource)
+        if eager:
+            self.forget_windows(new)
 
     def find(self, snapshot: Snapshot, resource: str) -> Plan | None:
         """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit."""

@@ -136,9 +136,7 @@ def test_a_warm_up_too_small_for_a_curve_does_not_block_for_ever(engine: Engine,
 
 def test_concurrency_holds_for_a_call_that_waited(engine: Engine, clock: FakeClock) -> None:
     """A queue in front of a concurrency limit: whoever waited is counted again before it enters."""
-    engine.load_rules(
-        "flow", [*flow(grade=0, count=1), *flow(count=10, controlBehavior=2, maxQueueingTimeMs=1000)]
-    )
+    engine.load_rules("flow", [*flow(grade=0, count=1), *flow(count=10, controlBehavior=2, maxQueueingTimeMs=1000)])
     core = engine.core
     call = ("r", "", "", (), 1, False, False)
     waiting = []

@@ -27,7 +27,8 @@ def test_importing_the_engine_imports_no_extra() -> None:
 
 def test_an_engine_makes_no_thread() -> None:
     code = (
-        "import threading; from sentinel_core import Engine; e = Engine(); e.load_rules('flow', []); e.entry('a').exit();"
+        "import threading; from sentinel_core import Engine; e = Engine(); e.load_rules('flow', []);"
+        "e.entry('a').exit();"
         "print(threading.active_count())"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

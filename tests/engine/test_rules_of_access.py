@@ -26,9 +26,7 @@ Passes = Callable[..., int]
         (1, "app10", "", True),
     ],
 )
-def test_origins_are_compared_whole(
-    engine: Engine, strategy: int, origins: str, origin: str, passing: bool
-) -> None:
+def test_origins_are_compared_whole(engine: Engine, strategy: int, origins: str, origin: str, passing: bool) -> None:
     """E17: a white list refuses callers that say no origin."""
     engine.load_rules("authority", [{"resource": "r", "limitApp": origins, "strategy": strategy}])
     assert bool(engine.try_entry("r", origin=origin)) is passing

@@ -10,8 +10,9 @@ from sentinel_core.testing import FakeClock
 
 FLOW = """[ { "resource": "order:create", "grade": 1, "count": 200, "limitApp": "default", "strategy": 0,
   "controlBehavior": 0 } ]"""
-BUSINESS = """[ { "resource": "order:create", "bizMetricType": "PAY_FAIL_RATE", "threshold": 5, "windowIntervalMs": 60000,
-  "minRequestAmount": 20, "stateWindowMs": 30000, "enabled": true }, { "resource": "stock:deduct",
+BUSINESS = """[ { "resource": "order:create", "bizMetricType": "PAY_FAIL_RATE", "threshold": 5,
+  "windowIntervalMs": 60000, "minRequestAmount": 20, "stateWindowMs": 30000, "enabled": true },
+  { "resource": "stock:deduct",
   "bizMetricType": "STOCK_DEPTH", "threshold": 10, "windowIntervalMs": 30000, "minRequestAmount": 5,
   "stateWindowMs": 15000, "enabled": true } ]"""
 DEGRADE = '[{ "resource": "order:create", "grade": 0, "count": 100, "timeWindow": 30 }]'

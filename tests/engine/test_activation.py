@@ -1,0 +1,194 @@
+"""From a source's bytes to running rules: evidence first, then one swap; what is refused changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from sentinel_core import Engine, EngineClosed, KindTaken
+from sentinel_core.audit.errors import SinkUnavailable
+from sentinel_core.audit.events import Event
+from sentinel_core.datasources import LastGood, MemorySource, Outcome
+from sentinel_core.rules import Provenance, Revision, RuleRejected, SourceText
+from sentinel_core.testing import FakeClock
+
+DOCUMENT = """
+flowRules:
+  - {resource: a, grade: qps, count: %d}
+degradeRules: []
+authorityRules:
+  - {resource: a, limitApp: app}
+"""
+
+
+class Sink:
+    """An outbox in memory that can be broken, and that looks at the engine when it is written."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.broken = False
+        self.on_append: Callable[[], None] = lambda: None
+
+    def append(self, events: Sequence[Event]) -> None:
+        self.on_append()
+        if self.broken:
+            raise SinkUnavailable("disk full")
+        self.events += events
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def engine(clock: FakeClock, sink: Sink) -> Iterator[Engine]:
+    with Engine(app="shop", environment="prod", instance="i-1", clock=clock, audit=sink) as made:
+        yield made
+
+
+def revision(count: int, version: str = "1") -> Revision:
+    text = SourceText("sentinel-rules.yaml", (DOCUMENT % count).encode(), "yaml")
+    return Revision((text,), "/prod/git/rules", version, Provenance(commit_hash="c" * 40, channel="git"))
+
+
+def apply(engine: Engine, what: Revision, *, restored: bool = False) -> Outcome:
+    return engine._apply(("flow", "degrade", "authority"), what, restored)
+
+
+def test_a_document_of_many_kinds_is_one_swap_and_one_event_a_kind(engine: Engine, sink: Sink) -> None:
+    assert apply(engine, revision(5)) is Outcome.ACTIVATED
+    assert engine.snapshot.number == 1
+    assert [(event.type, event.subject) for event in sink.events] == [
+        ("sentinel.rules.changed.v1", "flow"),
+        ("sentinel.rules.changed.v1", "authority"),
+    ], "degrade was empty and is empty"
+    assert engine.rules("flow").revision is not None
+    assert engine.status()["kinds"]["flow"]["commit"] == "c" * 40
+
+
+def test_events_are_durable_before_the_swap(engine: Engine, sink: Sink) -> None:
+    seen = []
+    sink.on_append = lambda: seen.append(engine.snapshot.number)
+    apply(engine, revision(5))
+    assert seen == [0]
+
+
+def test_the_same_rules_again_are_no_event(engine: Engine, sink: Sink) -> None:
+    apply(engine, revision(5))
+    told = len(sink.events)
+    assert apply(engine, revision(5, "2")) is Outcome.UNCHANGED
+    assert len(sink.events) == told
+
+
+def test_what_was_known_before_a_restart_is_no_event(engine: Engine, sink: Sink) -> None:
+    apply(engine, revision(5), restored=True)
+    assert sink.events == []
+    assert not engine.try_entry("a", origin="other")
+    apply(engine, revision(6))
+    assert [event.subject for event in sink.events] == ["flow"]
+
+
+def test_a_refused_revision_is_told_once_and_changes_nothing(engine: Engine, sink: Sink) -> None:
+    apply(engine, revision(5))
+    before = engine.snapshot
+    bad = revision(-1, "2")
+    for _ in range(3):
+        with pytest.raises(RuleRejected):
+            apply(engine, bad)
+    assert engine.snapshot is before
+    rejected = [event for event in sink.events if event.type == "sentinel.rules.rejected.v1"]
+    assert len(rejected) == 1
+    assert engine.status()["activations"]["rejected"] == 1
+
+
+def test_rules_protect_although_the_outbox_is_broken(
+    engine: Engine, sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink.broken = True
+    assert apply(engine, revision(5)) is Outcome.ACTIVATED
+    assert not engine.try_entry("a", origin="other")
+    status = engine.status()["audit"]
+    assert status["lateEvents"] == 2
+    assert "disk full" in status["error"]
+    assert "cannot be made durable" in caplog.text
+    sink.broken = False
+    apply(engine, revision(6))
+    assert [event.payload["late"] for event in sink.events] == [True, True, False], "in order, and marked"
+    assert engine.status()["audit"] == {"lateEvents": 0, "lostEvents": 0, "error": None}
+
+
+def test_late_events_are_tried_again_by_themselves(engine: Engine, sink: Sink) -> None:
+    sink.broken = True
+    apply(engine, revision(5))
+    sink.broken = False
+    deadline = time.monotonic() + 5
+    while engine.status()["audit"]["lateEvents"] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(sink.events) == 2
+
+
+def test_rules_given_by_hand_are_told_as_such(engine: Engine, sink: Sink) -> None:
+    engine.load_rules("flow", [{"resource": "a", "grade": 1, "count": 5}])
+    (event,) = sink.events
+    assert event.payload["channel"] == "api"
+    assert event.source == "/api/shop/flow"
+    with pytest.raises(RuleRejected):
+        engine.load_rules("flow", [{"resource": "a", "grade": 1, "count": -5}])
+    assert engine.rules("flow").rules[0].count == 5
+
+
+def test_a_subscription_follows_its_source(engine: Engine) -> None:
+    source = MemorySource()
+    source.set("flow", '[{"resource": "a", "grade": 1, "count": 0}]')
+    subscription = engine.subscribe("flow", source)
+    assert subscription.wait_ready(5)
+    assert not engine.try_entry("a")
+    source.set("flow", "[]")
+    assert subscription.refresh(5)
+    assert engine.try_entry("a")
+
+
+def test_a_kind_has_one_source(engine: Engine) -> None:
+    source = MemorySource()
+    first = engine.subscribe(["flow", "degrade"], source)
+    with pytest.raises(KindTaken, match=r"degrade rules come from memory:// already; close that subscription"):
+        engine.subscribe("degrade", source)
+    engine.subscribe("authority", source)
+    first.close()
+    engine.subscribe("degrade", source)
+
+
+def test_last_good_rules_protect_from_the_start(clock: FakeClock, tmp_path: Path) -> None:
+    source = MemorySource("rules")
+    source.set("flow", '[{"resource": "a", "grade": 1, "count": 0}]')
+    with Engine(clock=clock, last_good=LastGood(tmp_path)) as first:
+        assert first.subscribe("flow", source).wait_ready(5)
+    source.delete("flow")
+    with Engine(clock=clock, last_good=LastGood(tmp_path)) as second:
+        second.subscribe("flow", source)
+        assert not second.try_entry("a")
+
+
+def test_a_closed_engine_takes_no_rules_and_goes_on_deciding(engine: Engine) -> None:
+    engine.load_rules("flow", [{"resource": "a", "grade": 1, "count": 0}])
+    engine.close()
+    assert not engine.try_entry("a")
+    with pytest.raises(EngineClosed):
+        engine.load_rules("flow", [])
+    with pytest.raises(EngineClosed):
+        engine.subscribe("flow", MemorySource())
+
+
+def test_explain_says_what_applies_and_how_it_stands(engine: Engine) -> None:
+    apply(engine, revision(5))
+    engine.load_rules("degrade", [{"resource": "a", "grade": 1, "count": 0.5, "timeWindow": 5}])
+    engine.entry("a", origin="app").exit()
+    by_slot = {slot["slot"]: slot["rules"] for slot in engine.explain("a")}
+    assert list(by_slot) == list(engine.slots())
+    assert by_slot["flow"][0]["path"] == "flow/a/default"
+    assert by_slot["flow"][0]["live"] == {"qps": 1.0, "limit": 5}
+    assert by_slot["degrade"][0]["live"]["state"] == "CLOSED"
