@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -30,8 +30,6 @@ class DegradeRule(OriginRule):
     slow_ratio_threshold: Number = 1.0
     """Ratio 0-1 of slow calls; slow_ratio only."""
     stat_interval_ms: Positive = 1000
-    recovery: Literal["single", "progressive"] = "single"
-    """Ours, Java ignores it: `single` lets one probe decide, `progressive` lets traffic back in steps."""
 
     def check(self) -> Iterator[Finding]:
         if self.regex or self.resource[0] == " " or self.resource[-1] == " ":

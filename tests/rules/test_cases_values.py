@@ -125,7 +125,6 @@ def test_p20_80_percent_cpu_is_written_as_a_ratio(json_problems: Problems) -> No
         ("degrade", degrade(grade=3, count=1), "grade"),
         ("degrade", degrade(count=1, minRequestAmount=0), "minRequestAmount"),
         ("degrade", degrade(count=1, statIntervalMs=0), "statIntervalMs"),
-        ("degrade", degrade(count=1, recovery="slow"), "recovery"),
         ("authority", [{"resource": "r"}], "limitApp"),
         ("authority", [{"resource": "r", "limitApp": " "}], "limitApp"),
         ("param_flow", param(durationInSec=0), "durationInSec"),
