@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +26,7 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import LoopState, Outcome, State, SubscriptionOptions, Verdict
 from sentinel_core.datasources.names import is_blank
-from sentinel_core.datasources.status import Counters, ItemStatus
+from sentinel_core.datasources.status import ItemStatus, Record
 from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.rules import Revision, RuleRejected
 
@@ -76,16 +75,12 @@ class ItemWorker:
         self._loop = LoopState(options, clocks.rng, clocks.monotonic())
         self._stop = StopSignal()
         self._threads: list[threading.Thread] = []
-        self._counts: Counter[str] = Counter()
-        self._restored = False
-        self._last_read: datetime | None = None
-        self._last_activation: datetime | None = None
-        self._last_error: tuple[str, datetime] | None = None
-        self._since = clocks.now()
-        self._announced: tuple[State, str | None, str | None] = (State.INIT, None, None)
+        self._record = Record(item, clocks.now)
         self._channel_era = 0
         """Counts losses of the watch; a reading counts for a new watch only if it began after the loss."""
-        self._fresh: Reading | None = None
+        self._fresh = False
+        """The source has answered since the last loss, and `_seen` is what it said."""
+        self._seen: Reading | None = None
         self._rounds_begun = 0
         self._rounds_ended = 0
 
@@ -102,7 +97,7 @@ class ItemWorker:
             self._note_error(f"the rules of the last run are not taken: {_words(error)}")
             return
         with self._lock:
-            self._restored = True
+            self._record.restored = True
             self._loop.restored(revision, revision.content_digest)
 
     def start(self) -> None:
@@ -151,7 +146,7 @@ class ItemWorker:
             self.announce()
             with self._lock:
                 wait = self._loop.due - self._clocks.monotonic()
-                if wait > 0 and not self._changed_locked():
+                if wait > 0 and not self._record.is_news(self._loop):
                     self._lock.wait(wait)
                 due = self._loop.due <= self._clocks.monotonic()
             if due and not self._stop.is_set():
@@ -172,11 +167,14 @@ class ItemWorker:
             self._loop.begin(self._clocks.monotonic())
             self._rounds_begun += 1
             era = self._channel_era
-        self._round(era)
-        self.announce()
-        with self._lock:
-            self._rounds_ended += 1
-            self._lock.notify_all()
+        try:
+            self._round(era)
+            self.announce()
+        finally:
+            with self._lock:
+                self._rounds_ended += 1
+                self._record.count("reads")
+                self._lock.notify_all()
 
     def _round(self, era: int) -> None:
         try:
@@ -184,12 +182,19 @@ class ItemWorker:
             digest = None if isinstance(reading, Absent) else reading.content_digest
         except Exception as error:  # noqa: BLE001 - no source is trusted to raise only what it should
             self._read_failed(error)
+            if isinstance(error, SourceMisconfigured):
+                self._answered(None, era)  # it was reached, and somebody may put it right
             return
-        self._last_read = self._clocks.now()
+        with self._lock:
+            self._record.read()
         self._settle(reading, digest)
+        self._answered(reading, era)
+
+    def _answered(self, reading: Reading | None, era: int) -> None:
+        """Lets the watcher begin, if its last watch was lost before this read began."""
         with self._lock:
             if era == self._channel_era:
-                self._fresh = reading
+                self._fresh, self._seen = True, reading
                 self._lock.notify_all()
 
     def _read_failed(self, error: Exception) -> None:
@@ -209,7 +214,7 @@ class ItemWorker:
             elif verdict is Verdict.REFUSED_BEFORE:
                 self._loop.refused_before()
             elif verdict is Verdict.DUPLICATE:
-                self._counts["suppressed"] += 1
+                self._record.count("suppressed")
         if isinstance(reading, Revision) and digest is not None:
             if verdict is Verdict.DUPLICATE:
                 self._confirm(reading, digest)
@@ -228,14 +233,14 @@ class ItemWorker:
             return None
         if admitted is None:
             with self._lock:
-                self._counts["older"] += 1
+                self._record.count("older")
                 self._loop.kept(f"version {revision.version} was delivered after {seen.version} and is older; dropped")
         return admitted
 
     def _confirm(self, revision: Revision, digest: str) -> None:
         if (admitted := self._admitted(revision)) is not None:
             with self._lock:
-                self._restored = False
+                self._record.restored = False
                 self._loop.in_sync(admitted, digest)
 
     def _take(self, revision: Revision, digest: str) -> None:
@@ -258,10 +263,8 @@ class ItemWorker:
         if self._last_good:
             self._last_good.save(self.item, revision)
         with self._lock:
-            self._counts[outcome.value] += 1
-            self._restored = False
-            if outcome is Outcome.ACTIVATED:
-                self._last_activation = self._clocks.now()
+            self._record.applied(outcome)
+            self._record.restored = False
             self._loop.in_sync(revision, digest)
 
     def _refuse(self, revision: Revision, digest: str, rejection: RuleRejected) -> None:
@@ -269,7 +272,7 @@ class ItemWorker:
         more = f" (and {len(rejection.errors) - 1} more)" if len(rejection.errors) > 1 else ""
         why = f"revision {revision.version} is refused: {first}{more}"
         with self._lock:
-            self._counts["rejected"] += 1
+            self._record.count("rejected")
             self._loop.refused(digest, why)
             bare = self._loop.cursor is None
         if bare:
@@ -299,33 +302,33 @@ class ItemWorker:
     # -- watcher thread ----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        while (seen := self._await_fresh()) is not None:
+        while self._await_fresh():
             began = self._clocks.monotonic()
             why = "the watch ended by itself"
             try:
-                self._source.watch(self.item, seen, self._hint, self._stop)
-            except Exception as error:  # noqa: BLE001 - as for read
+                self._source.watch(self.item, self._seen, self._hint, self._stop)
+            except BaseException as error:  # noqa: BLE001 - a watcher that dies without a word is the worst of faults
                 why = _words(error)
             if not self._stop.is_set():
                 self._channel_lost(why, began)
 
-    def _await_fresh(self) -> Reading | None:
-        """Blocks until a read that began after the last loss has succeeded; None when the worker stops."""
+    def _await_fresh(self) -> bool:
+        """Blocks until a read that began after the last loss was answered; False when the worker stops."""
         with self._lock:
-            while self._fresh is None and not self._stop.is_set():
+            while not self._fresh and not self._stop.is_set():
                 self._lock.wait()
             if self._stop.is_set():
-                return None
+                return False
             self._loop.channel_up()
             self._lock.notify_all()
-            return self._fresh
+            return True
 
     def _channel_lost(self, why: str, began: float) -> None:
         with self._lock:
             now = self._clocks.monotonic()
-            self._counts["channel_losses"] += 1
+            self._record.count("channel_losses")
             self._channel_era += 1
-            self._fresh = None
+            self._fresh = False
             self._loop.channel_lost(f"the watch was lost: {why}", now, now - began)
             self._lock.notify_all()
 
@@ -347,56 +350,25 @@ class ItemWorker:
         with self._lock:
             return self._status_locked()
 
+    def _status_locked(self) -> ItemStatus:
+        return self._record.status(self._loop, self._last_good.problem(self.item) if self._last_good else None)
+
     def announce(self) -> None:
         """Tells listeners and the log, on the worker's thread, when state, reason or version differ from last time."""
         with self._lock:
-            if not self._changed_locked():
+            if not self._record.is_news(self._loop):
                 return
-            if self._loop.state is not self._announced[0]:
-                self._since = self._clocks.now()
-            self._announced = self._face_locked()
+            self._record.told(self._loop)
             status = self._status_locked()
         level = logging.INFO if status.state is State.READY else logging.WARNING
         _log.log(level, "%s: %s%s", status.source, status.state.value, f": {status.reason}" if status.reason else "")
         failures = self._announce(status)
         with self._lock:
-            self._counts["listener_errors"] += failures
-
-    def _face_locked(self) -> tuple[State, str | None, str | None]:
-        loop = self._loop
-        return loop.state, loop.reason, loop.cursor.version if loop.cursor else None
-
-    def _changed_locked(self) -> bool:
-        return self._face_locked() != self._announced
+            self._record.count("listener_errors", failures)
 
     def _note_error(self, why: str) -> None:
         with self._lock:
-            self._counts["errors"] += 1
-            self._last_error = (why, self._clocks.now())
-
-    def _status_locked(self) -> ItemStatus:
-        loop = self._loop
-        text, at = self._last_error or (None, None)
-        cursor = loop.cursor
-        return ItemStatus(
-            key=self.item.key,
-            source=self.item.source,
-            kinds=self.item.kinds,
-            state=loop.state,
-            reason=loop.reason,
-            version=cursor.version if cursor else None,
-            content_digest=loop.cursor_digest,
-            commit_hash=cursor.provenance.commit_hash if cursor else None,
-            author=cursor.provenance.author if cursor else None,
-            restored=self._restored,
-            since=self._since,
-            last_read=self._last_read,
-            last_activation=self._last_activation,
-            last_error=text,
-            last_error_at=at,
-            last_good_problem=self._last_good.problem(self.item) if self._last_good else None,
-            counters=Counters(reads=self._rounds_ended, **self._counts),
-        )
+            self._record.error(why)
 
 
 def _words(error: BaseException) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sentinel_core.datasources import (
     DatasourceError,
+    FileSource,
     ItemStatus,
     MemorySource,
     SourceUnavailable,
@@ -86,6 +88,18 @@ def test_d01_not_even_an_exit_in_apply_ends_the_loop(source: MemorySource, recor
     recorder.failures = [SystemExit(1)]
     source.set("flow", A)
     assert subscribe(source, recorder).wait_ready(5)
+    assert recorder.contents == [A]
+
+
+def test_a_misconfigured_source_is_watched_so_that_its_mending_is_seen(
+    tmp_path: Path, recorder: Any, subscribe: Any
+) -> None:
+    (tmp_path / "flow.yaml").write_bytes(A)
+    (tmp_path / "other.json").write_bytes(b"{}")
+    subscription = subscribe(FileSource(tmp_path), recorder)
+    wait_for(subscription, lambda status: status.state is State.ERROR)
+    (tmp_path / "other.json").unlink()
+    assert subscription.wait_ready(5)
     assert recorder.contents == [A]
 
 
