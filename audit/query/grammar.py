@@ -55,7 +55,7 @@ _CHOICES = {"kind": KINDS, "action": ACTIONS, "type": tuple(TYPES)}
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _VALUE = rf"(?:{_QUOTED}|[^\s\"])+"
-_TERM = re.compile(rf"(-?)(?:([A-Za-z][\w.]*)(:|<=|>=|<|>|=))?({_VALUE})(?:\s+|$)")
+_TERM = re.compile(rf"(-?)(?:([A-Za-z]\w*(?:\.\w+)*)(:|<=|>=|<|>|=))?({_VALUE})(?:\s+|$)")
 _VALUELESS = re.compile(r"[A-Za-z][\w.]*(?::|<=?|>=?|=)")
 _PIECE = re.compile(rf"{_QUOTED}|[^,\"]+|,")
 

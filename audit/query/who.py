@@ -67,6 +67,7 @@ class Blame:
     together: tuple[FieldChange, ...]
     """What else the same revision, commit or plan changed, of any kind; at most MAX_RELATED."""
     together_total: int
+    """How many there are, as far as the store's `related` counts."""
     seen: Seen
     undoes: datetime | None
     """For a rollback: when the rules that it replaced took effect, if that is known."""

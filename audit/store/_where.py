@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
+from sentinel_core.audit.events import storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.store.contract import Condition, Query
 
@@ -31,6 +33,7 @@ _OF_EVENT = {
 _MAYBE_ALONE = {*_OF_EVENT, "kind"}
 """What an event without changes can meet too."""
 _KIND = "coalesce(c.kind, e.subject)"
+_FIELD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 _NUMERIC = {"=", "<", "<=", ">", ">="}
 
 
@@ -96,7 +99,7 @@ def _by_name(condition: Condition, ask: Callable[[str, list[Any]], list[Any]]) -
         return condition
     names: list[str] = []
     for value in condition.values:
-        prefix, glob = _pattern(str(value))
+        prefix, glob = _pattern(storable(str(value)))
         found = ask(_NAMES, [prefix, f"{prefix}\U0010ffff", glob])
         names += [name for name, _ in found]
         if len(names) > MAX_NAMES or (found and found[-1][1] == _MAX_LOOKED_AT):
@@ -114,12 +117,14 @@ def cursor(time: int, event: int, place: int) -> str:
     return f"{time}.{event}.{place}"
 
 
+_CURSOR = re.compile(r"(-?\d{1,18})\.(-?\d{1,18})\.(-?\d{1,18})")
+
+
 def _cursor(text: str) -> tuple[int, int, int]:
-    try:
-        time, event, place = (int(part) for part in text.split("."))
-    except ValueError:
-        raise QueryInvalid(f"{text[:40]!r} is not a place in a listing; use the one the page before gave") from None
-    return time, event, place
+    found = _CURSOR.fullmatch(text)
+    if not found:
+        raise QueryInvalid(f"{text[:40]!r} is not a place in a listing; use the one the page before gave")
+    return int(found[1]), int(found[2]), int(found[3])
 
 
 def _clause(condition: Condition) -> tuple[str, list[Any]]:
@@ -140,7 +145,7 @@ def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
     column = _KIND if condition.column == "kind" else (_OF_CHANGE | _OF_EVENT).get(condition.column)
     if column is None:
         raise QueryInvalid(f"{condition.column!r} cannot be compared with a text")
-    text = str(value)
+    text = storable(str(value))
     match condition.test:
         case "is":
             return f"{column} = ?", [text]
@@ -155,6 +160,8 @@ def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
 
 def _number(field: str, test: str, value: float) -> tuple[str, list[Any]]:
     """The field was set to such a number: by a change of it, or within a rule that was added or first seen."""
+    if not _FIELD.fullmatch(field):
+        raise QueryInvalid(f"{field[:40]!r} is not the name of a field", suggestions=("count>300",))
     is_number = "json_type(c.new{0}) IN ('integer', 'real') AND json_extract(c.new{0}) " + test + " ?"
     whole, inside = is_number.format(", '$'"), is_number.format(", '$.' || ?")
     clause = f"((c.field = ? AND {whole}) OR (c.field IS NULL AND c.action IN ('add', 'seen') AND {inside}))"

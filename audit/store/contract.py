@@ -129,8 +129,8 @@ class AuditStore(Protocol):
     def get(self, event_id: str) -> Event | None:
         """The whole event, by its id or a beginning of it that is unique (8 characters or more)."""
 
-    def related(self, head: EventHead) -> Sequence[Row]:
-        """Changes of all kinds that came by the same revision, commit or plan, the event's own included."""
+    def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
+        """Changes of all kinds by the same revision, commit or plan, the event's own included, oldest first."""
 
     def sightings(self, head: EventHead) -> Sequence[Sighting]:
         """Which instances told of this event, in order of time."""

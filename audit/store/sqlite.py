@@ -14,7 +14,7 @@ from typing import Any
 
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
-from sentinel_core.audit.events import Event, restore_event
+from sentinel_core.audit.events import Event, restore_event, storable
 from sentinel_core.audit.indexing import Indexed, read_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 from sentinel_core.audit.store._where import cursor, narrowed, select
@@ -140,7 +140,7 @@ class SqliteStore:
         found = self._all(
             "SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM events e JOIN bodies b ON b.event = e.seq "
             "WHERE e.id >= ? AND e.id < ? LIMIT 2",
-            [event_id, f"{event_id}\U0010ffff"],
+            [storable(event_id), f"{storable(event_id)}\U0010ffff"],
         )
         if len(found) > 1:
             raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
@@ -149,8 +149,8 @@ class SqliteStore:
         identity, source, kind_of_event, subject, time, data = found[0]
         return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), _unpack(data))
 
-    def related(self, head: EventHead, *, limit: int = 1000) -> Sequence[Row]:
-        """See `AuditStore`; oldest first."""
+    def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
+        """See `AuditStore`."""
         values = [head.type, head.environment, head.document, head.revision, head.commit, head.plan, limit]
         return [_row(row) for row in self._all(_RELATED, values)]
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sentinel_core.audit.errors import QueryInvalid
@@ -109,13 +109,23 @@ def test_a_password_in_a_question_finds_what_was_stored_without_it(store: Sqlite
     assert len(store.query(parse('"http://u:secret@host/x"').query()).rows) == 1
 
 
-@given(st.text(max_size=80) | st.lists(st.sampled_from([*'ab:,*-"\\ <>=1', "kind", "count"]), max_size=20).map("".join))
-def test_any_text_is_a_question_or_a_refusal(text: str) -> None:
+PIECES = st.lists(st.sampled_from([*'ab:,*-"\\ <>=1.字?[', "kind", "count", "resource:"]), max_size=20).map("".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=80) | PIECES)
+def test_any_text_is_a_question_that_the_store_answers_or_a_refusal(store: SqliteStore, text: str) -> None:
     try:
         question = parse(text)
     except QueryInvalid:
         return
-    assert all(condition.values for condition in question.conditions)
+    store.query(question.query())
+
+
+@pytest.mark.parametrize("field", ["a..b", "a.", "1a", "a'b", 'a"b'])
+def test_what_is_no_name_of_a_field_is_refused_by_the_store(store: SqliteStore, field: str) -> None:
+    with pytest.raises(QueryInvalid):
+        store.query(Query((Condition(field, ">", (1.0,)),)))
 
 
 @given(

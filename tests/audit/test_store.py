@@ -239,9 +239,15 @@ def test_related_are_changes_of_all_kinds_by_the_same_revision(varied: SqliteSto
     }
 
 
+def test_bytes_of_a_terminal_that_are_no_utf8_find_nothing(varied: SqliteStore) -> None:
+    for test in ("is", "like", "contains", "starts"):
+        assert everything(varied, condition("resource", test, "x\udcff*")) == []
+    assert varied.get("12345678\udcff") is None
+
+
 def test_a_cursor_that_is_none_is_refused(store: SqliteStore, events: list[Event]) -> None:
     store.ingest(events)
-    for after in ("", "1.2", "a.b.c", "1;DROP TABLE events"):
+    for after in ("", "1.2", "a.b.c", "1;DROP TABLE events", f"{10**30}.1.1"):
         with pytest.raises(QueryInvalid):
             store.query(Query(after=after))
     with pytest.raises(QueryInvalid):
