@@ -24,10 +24,10 @@ from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import Outcome, State, SubscriptionOptions
 from sentinel_core.datasources.memory import MemorySource
 from sentinel_core.datasources.registry import Scheme, open, schemes  # noqa: A004 - datasources.open(…) is the public name
+from sentinel_core.datasources.rounds import Apply
 from sentinel_core.datasources.status import Counters, ItemStatus
 from sentinel_core.datasources.subscription import StateListener, Subscription
 from sentinel_core.datasources.uri import mask_uri
-from sentinel_core.datasources.worker import Apply
 
 __all__ = [
     "Absent",

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from sentinel_core.datasources.contract import Readable
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import State, SubscriptionOptions
+from sentinel_core.datasources.rounds import Apply, Clocks
 from sentinel_core.datasources.status import ItemStatus
-from sentinel_core.datasources.worker import Apply, Clocks, ItemWorker
+from sentinel_core.datasources.worker import ItemWorker
 from sentinel_core.rules import Kind
 
 StateListener = Callable[[ItemStatus], None]

@@ -9,46 +9,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 
 from sentinel_core.datasources.contract import (
-    Absent,
-    HasHistory,
     Item,
-    Ordered,
     Readable,
     Reading,
-    SourceDenied,
-    SourceMisconfigured,
     StopSignal,
 )
 from sentinel_core.datasources.last_good import LastGood
-from sentinel_core.datasources.loop import LoopState, Outcome, State, SubscriptionOptions, Verdict
-from sentinel_core.datasources.names import is_blank
+from sentinel_core.datasources.loop import LoopState, State, SubscriptionOptions
+from sentinel_core.datasources.rounds import Apply, Clocks, ItemRounds, words
 from sentinel_core.datasources.status import ItemStatus, Record
-from sentinel_core.datasources.uri import mask_uri
-from sentinel_core.rules import Revision, RuleRejected
-
-Apply = Callable[[Revision, bool], Outcome]
-"""(revision, restored from the last run) → what became of it. Raises RuleRejected to refuse the content for good;
-anything else means that it could not be applied now and is tried again."""
 
 _log = logging.getLogger("sentinel.datasources")
-_HISTORY_DEPTH = 20
-"""How far back a service without rules looks for a valid revision."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """Time and chance, injected."""
-
-    monotonic: Callable[[], float]
-    """Seconds; decides."""
-    now: Callable[[], datetime]
-    """Aware UTC; labels."""
-    rng: Callable[[], float]
-    """0 ≤ x < 1."""
 
 
 class ItemWorker:
@@ -67,7 +40,6 @@ class ItemWorker:
     ) -> None:
         self.item = item
         self._source = source
-        self._apply = apply
         self._last_good = last_good
         self._clocks = clocks
         self._announce = announce
@@ -76,6 +48,17 @@ class ItemWorker:
         self._stop = StopSignal()
         self._threads: list[threading.Thread] = []
         self._record = Record(item, clocks.now)
+        self._rounds = ItemRounds(
+            source,
+            item,
+            apply,
+            last_good=last_good,
+            loop=self._loop,
+            record=self._record,
+            lock=self._lock,
+            clocks=clocks,
+            stopped=self._stop.is_set,
+        )
         self._channel_era = 0
         """Counts losses of the watch; a reading counts for a new watch only if it began after the loss."""
         self._fresh = False
@@ -87,18 +70,8 @@ class ItemWorker:
     # -- life --------------------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Applies the last good revision, on the caller's thread. Whatever goes wrong is shown and passed over."""
-        revision = self._last_good.load(self.item) if self._last_good else None
-        if revision is None:
-            return
-        try:
-            self._apply(revision, True)  # noqa: FBT003 - the order is the contract of `Apply`
-        except Exception as error:  # noqa: BLE001 - a bad copy must not keep the service from starting
-            self._note_error(f"the rules of the last run are not taken: {_words(error)}")
-            return
-        with self._lock:
-            self._record.restored = True
-            self._loop.restored(revision, revision.content_digest)
+        """Applies the last good revision, on the caller's thread."""
+        self._rounds.restore()
 
     def start(self) -> None:
         for name, run in (("worker", self._work), ("watcher", self._watch)):
@@ -157,9 +130,9 @@ class ItemWorker:
         try:
             self.step()
         except BaseException as error:  # noqa: BLE001 - nothing stands above this thread to hear of it
-            self._note_error(_words(error))
             with self._lock:
-                self._loop.failed(f"the round broke off: {_words(error)}", self._clocks.monotonic(), severe=True)
+                self._record.error(words(error))
+                self._loop.failed(f"the round broke off: {words(error)}", self._clocks.monotonic(), severe=True)
 
     def step(self) -> None:
         """One round: read, judge, apply, save, advance; then listeners. Never raises."""
@@ -168,7 +141,9 @@ class ItemWorker:
             self._rounds_begun += 1
             era = self._channel_era
         try:
-            self._round(era)
+            answered, reading = self._rounds.run()
+            if answered:
+                self._answered(reading, era)
             self.announce()
         finally:
             with self._lock:
@@ -176,128 +151,12 @@ class ItemWorker:
                 self._record.count("reads")
                 self._lock.notify_all()
 
-    def _round(self, era: int) -> None:
-        try:
-            reading = self._source.read(self.item)
-            digest = None if isinstance(reading, Absent) else reading.content_digest
-        except Exception as error:  # noqa: BLE001 - no source is trusted to raise only what it should
-            self._read_failed(error)
-            if isinstance(error, SourceMisconfigured):
-                self._answered(None, era)  # it was reached, and somebody may put it right
-            return
-        with self._lock:
-            self._record.read()
-        self._settle(reading, digest)
-        self._answered(reading, era)
-
     def _answered(self, reading: Reading | None, era: int) -> None:
         """Lets the watcher begin, if its last watch was lost before this read began."""
         with self._lock:
             if era == self._channel_era:
                 self._fresh, self._seen = True, reading
                 self._lock.notify_all()
-
-    def _read_failed(self, error: Exception) -> None:
-        why = _words(error)
-        self._note_error(why)
-        with self._lock:
-            if isinstance(error, SourceMisconfigured):
-                self._loop.needs_person(why)
-            else:
-                self._loop.failed(why, self._clocks.monotonic(), severe=isinstance(error, SourceDenied))
-
-    def _settle(self, reading: Reading, digest: str | None) -> None:
-        with self._lock:
-            verdict = self._loop.judge(reading, digest)
-            if verdict is Verdict.EMPTY:
-                self._loop.empty(_emptiness(reading, active=self._loop.cursor is not None))
-            elif verdict is Verdict.REFUSED_BEFORE:
-                self._loop.refused_before()
-            elif verdict is Verdict.DUPLICATE:
-                self._record.count("suppressed")
-        if isinstance(reading, Revision) and digest is not None:
-            if verdict is Verdict.DUPLICATE:
-                self._confirm(reading, digest)
-            elif verdict is Verdict.APPLY:
-                self._take(reading, digest)
-
-    def _admitted(self, revision: Revision) -> Revision | None:
-        """The revision as the source's own order lets it follow the active one; None when it must not."""
-        seen = self._loop.cursor
-        if seen is None or seen.version == revision.version or not isinstance(self._source, Ordered):
-            return revision
-        try:
-            admitted = self._source.admit(self.item, seen, revision)
-        except Exception as error:  # noqa: BLE001 - as for read
-            self._read_failed(error)
-            return None
-        if admitted is None:
-            with self._lock:
-                self._record.count("older")
-                self._loop.kept(f"version {revision.version} was delivered after {seen.version} and is older; dropped")
-        return admitted
-
-    def _confirm(self, revision: Revision, digest: str) -> None:
-        if (admitted := self._admitted(revision)) is not None:
-            with self._lock:
-                self._record.restored = False
-                self._loop.in_sync(admitted, digest)
-
-    def _take(self, revision: Revision, digest: str) -> None:
-        admitted = self._admitted(revision)
-        if admitted is None or self._stop.is_set():
-            return
-        try:
-            self._activate(admitted, digest)
-        except RuleRejected as rejection:
-            self._refuse(admitted, digest, rejection)
-        except Exception as error:  # noqa: BLE001 - apply is not ours; what it raises is shown and tried again
-            _log.exception("%s: revision %s could not be applied", self.item.source, admitted.version)
-            why = f"revision {admitted.version} could not be applied: {_words(error)}"
-            self._note_error(why)
-            with self._lock:
-                self._loop.failed(why, self._clocks.monotonic(), severe=True)
-
-    def _activate(self, revision: Revision, digest: str) -> None:
-        outcome = self._apply(revision, False)  # noqa: FBT003 - the order is the contract of `Apply`
-        if self._last_good:
-            self._last_good.save(self.item, revision)
-        with self._lock:
-            self._record.applied(outcome)
-            self._record.restored = False
-            self._loop.in_sync(revision, digest)
-
-    def _refuse(self, revision: Revision, digest: str, rejection: RuleRejected) -> None:
-        first = rejection.errors[0] if rejection.errors else rejection
-        more = f" (and {len(rejection.errors) - 1} more)" if len(rejection.errors) > 1 else ""
-        why = f"revision {revision.version} is refused: {first}{more}"
-        with self._lock:
-            self._record.count("rejected")
-            self._loop.refused(digest, why)
-            bare = self._loop.cursor is None
-        if bare:
-            self._look_back(revision, why)
-
-    def _look_back(self, refused: Revision, why: str) -> None:
-        """A service that starts at a bad revision takes the newest valid one before it, where the store remembers."""
-        if not isinstance(self._source, HasHistory):
-            return
-        try:
-            for older in self._source.history(self.item, limit=_HISTORY_DEPTH):
-                usable = older.version != refused.version and not any(is_blank(text.content) for text in older.texts)
-                if self._stop.is_set() or (usable and self._try(older)):
-                    break
-        except Exception as error:  # noqa: BLE001 - as for read
-            self._note_error(_words(error))
-        with self._lock:
-            self._loop.refused(refused.content_digest, why)
-
-    def _try(self, revision: Revision) -> bool:
-        try:
-            self._activate(revision, revision.content_digest)
-        except RuleRejected:
-            return False
-        return True
 
     # -- watcher thread ----------------------------------------------------------------------------------------------
 
@@ -308,7 +167,7 @@ class ItemWorker:
             try:
                 self._source.watch(self.item, self._seen, self._hint, self._stop)
             except BaseException as error:  # noqa: BLE001 - a watcher that dies without a word is the worst of faults
-                why = _words(error)
+                why = words(error)
             if not self._stop.is_set():
                 self._channel_lost(why, began)
 
@@ -365,23 +224,3 @@ class ItemWorker:
         failures = self._announce(status)
         with self._lock:
             self._record.count("listener_errors", failures)
-
-    def _note_error(self, why: str) -> None:
-        with self._lock:
-            self._record.error(why)
-
-
-def _words(error: BaseException) -> str:
-    """An error as people shall read it: its message, masked, or its type when it has none."""
-    return mask_uri(str(error)) or type(error).__name__
-
-
-def _emptiness(reading: Reading, *, active: bool) -> str:
-    if isinstance(reading, Absent):
-        what = f"nothing stands there ({reading.reason})"
-    else:
-        blank = next((text.name for text in reading.texts if is_blank(text.content)), "the content")
-        what = f"{blank} is blank"
-    if active:
-        return f"{what}; the last good rules stay (write [] to clear them)"
-    return f"{what}; waiting for it, no rules are active"

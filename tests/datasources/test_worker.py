@@ -22,7 +22,8 @@ from sentinel_core.datasources import (
     State,
     SubscriptionOptions,
 )
-from sentinel_core.datasources.worker import Clocks, ItemWorker
+from sentinel_core.datasources.rounds import Clocks
+from sentinel_core.datasources.worker import ItemWorker
 from sentinel_core.rules import Revision, RuleRejected
 
 A, B = b'[{"resource": "a"}]', b'[{"resource": "b"}]'
