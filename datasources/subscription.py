@@ -143,6 +143,6 @@ class Subscription:
         for listener in listeners:
             try:
                 listener(status)
-            except Exception:  # noqa: BLE001 - no listener is trusted
+            except BaseException:  # noqa: BLE001 - no listener is trusted, not even not to call `sys.exit`
                 failures += 1
         return failures

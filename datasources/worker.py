@@ -135,7 +135,7 @@ class ItemWorker:
                 self._loop.failed(f"the round broke off: {words(error)}", self._clocks.monotonic(), severe=True)
 
     def step(self) -> None:
-        """One round: read, judge, apply, save, advance; then listeners. Never raises."""
+        """One round: read, judge, apply, save, advance; then listeners."""
         with self._lock:
             self._loop.begin(self._clocks.monotonic())
             self._rounds_begun += 1
