@@ -16,25 +16,26 @@ from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
-from sentinel_core.datasources.contract import Item, Writable, Written
+from sentinel_core.datasources.contract import Absent, Item, Reading, Writable, Written
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, parse_revision
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a rollback would do: from the revision that stands to the one whose rules come back."""
+    """What a rollback would do: from what stands to the revision whose rules come back."""
 
-    current: Revision
+    standing: Reading
+    """Absent where the rules were deleted."""
     target: Revision
     name: str
     """The target as messages call it: `revision 3 (9f1c2ab34d5e)`."""
+    compared: str
+    """What the difference starts from: what stands, or the newest valid revision where that has no valid rules."""
+    note: str | None
+    """Why the comparison does not start from what stands."""
     difference: Difference
     emptied: tuple[Kind, ...]
     """Kinds that would lose all their rules."""
-    unmanaged: tuple[Kind, ...]
-    """Kinds that the target says nothing about: engines keep what they run."""
-    comparable: bool
-    """False where the rules that stand are not valid: one more reason to roll back, and nothing to compare with."""
     same: bool
     """The rules of the target stand already."""
 
@@ -83,14 +84,15 @@ def rollback(
         if done_before is not None:
             app.out.say(done_before)
             return Exit.DONE
-        target, name = _target(source, item, revisions, number, commit, steps)
-        step = _plan(present(source.read(item), source), target, name, item.kinds)
-        _show_plan(app, step, title_of(source, step.current))
+        standing = source.read(item)
+        target, name = _target(source, item, revisions, standing, number, commit, steps)
+        step = _plan(source, item, revisions, standing, target, name)
+        _show_plan(app, step)
         if step.same or dry_run:
             app.out.show(_view(step, written=None, number=None))
             app.out.say(_nothing_written(step))
             return Exit.DONE
-        _confirm(app, step, title_of(source, step.current))
+        _confirm(app, step, source.uri)
         written = _write(app, source, item, step, reason)
         app.out.show(_view(step, written=written, number=max(revisions) + 1))
     return Exit.DONE
@@ -112,6 +114,7 @@ def _target(
     source: Rewindable,
     item: Item,
     revisions: Mapping[int, Revision],
+    standing: Reading,
     number: int | None,
     commit: str | None,
     steps: int | None,
@@ -121,7 +124,9 @@ def _target(
     if commit is not None:
         found = present(at_revision(source, item, commit), source)
         return found, f"commit {short_version(found)}"
-    wanted = number if number is not None else max(revisions) - (steps or 1)
+    # Deleted rules are one step behind the newest revision that had any.
+    back = (steps or 1) - isinstance(standing, Absent)
+    wanted = number if number is not None else max(revisions) - back
     if wanted not in revisions:
         raise UsageProblem(
             f"there is no revision {wanted}; the store has 1 to {max(revisions)}",
@@ -130,46 +135,65 @@ def _target(
     return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
 
 
-def _plan(current: Revision, target: Revision, name: str, kinds: Sequence[Kind]) -> Step:
+def _plan(
+    source: Rewindable, item: Item, revisions: Mapping[int, Revision], standing: Reading, target: Revision, name: str
+) -> Step:
     try:
-        new = parse_revision(target, kinds)
+        new = parse_revision(target, item.kinds)
     except RuleRejected as rejection:
         raise CommandError(
             f"{name} is not valid and cannot come back; nothing was changed\n{rejection}",
             next_step="choose another revision: sentinelctl rules history",
             code=Exit.INVALID_RULES,
         ) from rejection
-    old = _sets_or_none(current, kinds)
-    difference = compare(old or {}, new)
+    old, compared, note = _baseline(source, item, revisions, standing)
+    difference = compare(old, new)
     return Step(
-        current=current,
+        standing=standing,
         target=target,
         name=name,
+        compared=compared,
+        note=note,
         difference=difference,
-        emptied=tuple(
-            kind for kind, rules in (old or {}).items() if rules.rules and kind in new and not new[kind].rules
-        ),
-        unmanaged=difference.only_old,
-        comparable=old is not None,
-        same=old is not None and old.keys() == new.keys() and not difference.count,
+        emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
+        same=note is None and old.keys() == new.keys() and not difference.count,
     )
 
 
-def _sets_or_none(revision: Revision, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
+def _baseline(
+    source: Rewindable, item: Item, revisions: Mapping[int, Revision], standing: Reading
+) -> tuple[Mapping[Kind, RuleSet], str, str | None]:
+    """What the target is compared with, what it is called, and why it is not what stands."""
+    stands = _sets_or_none(standing, item.kinds)
+    if stands is not None and isinstance(standing, Revision):
+        return stands, title_of(source, standing), None
+    older, name = _newest_valid(revisions, item.kinds)
+    state = "are deleted" if isinstance(standing, Absent) else "are not valid"
+    return older, name, f"the rules that stand {state}; engines run older ones, so {name or 'nothing'} is compared"
+
+
+def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
     try:
-        return parse_revision(revision, kinds)
+        return None if isinstance(standing, Absent) else parse_revision(standing, kinds)
     except RuleRejected:
         return None
 
 
-def _show_plan(app: App, step: Step, title: str) -> None:
-    app.out.say(title, "  →  ", step.name)
-    if not step.comparable:
-        app.out.say("note: the rules that stand are not valid and cannot be compared; engines run older ones")
-        return
+def _newest_valid(revisions: Mapping[int, Revision], kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
+    for number in sorted(revisions, reverse=True):
+        found = _sets_or_none(revisions[number], kinds)
+        if found is not None:
+            return found, f"revision {number} ({short_version(revisions[number])})"
+    return {}, ""
+
+
+def _show_plan(app: App, step: Step) -> None:
+    if step.note:
+        app.out.say(f"note: {step.note}")
+    app.out.say(step.compared, "  →  ", step.name)
     for line in change_lines(step.difference):
         app.out.say(*line)
-    for kind in step.unmanaged:
+    for kind in step.difference.only_old:
         app.out.say(f"note: {step.name} does not manage {kind}; engines keep the {kind} rules they run")
     app.out.say(summary(step.difference, now="now", then="then"))
 
@@ -192,15 +216,15 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
         raise CommandError(
             f"{source.uri} cannot be written by this version", next_step="use a Git store on this machine: git+file://…"
         )
-    why = reason or f"rollback to {step.name}"
     provenance = Provenance(
         channel="cli",
         environment=app.settings.environment,
-        reason=why,
+        reason=reason or f"rollback to {step.name}",
         message=f"Roll back rules to {step.name}",
-        rollback_of=step.current.version,
+        rollback_of=step.standing.version or None,
     )
-    return source.write(item, step.target.texts, expected=step.current.version, provenance=provenance)
+    expected = step.standing.version if isinstance(step.standing, Revision) else None
+    return source.write(item, step.target.texts, expected=expected, provenance=provenance)
 
 
 def _view(step: Step, *, written: Written | None, number: int | None) -> View:
@@ -208,9 +232,9 @@ def _view(step: Step, *, written: Written | None, number: int | None) -> View:
     document = {
         "written": written is not None,
         "number": number,
-        "version": written.version if written else step.current.version,
+        "version": written.version if written else step.standing.version,
         "restores": step.target.version,
-        "rollbackOf": step.current.version if written else None,
+        "rollbackOf": step.standing.version if written else None,
         "changes": changes,
     }
 

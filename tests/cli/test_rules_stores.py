@@ -193,9 +193,21 @@ def test_dry_run_shows_the_difference_and_writes_nothing(project: Project, senti
     assert (document["written"], len(document["changes"])) == (False, 1)
 
 
-def test_an_invalid_head_can_be_rolled_back(project: Project, sentinelctl: Run) -> None:
+def test_an_invalid_head_is_rolled_back_from_what_engines_run(project: Project, sentinelctl: Run) -> None:
     project.commit(with_count("2O"), "A typo")
-    assert sentinelctl("rules", "rollback", "--yes").code == 0
+    ended = sentinelctl("rules", "rollback", "--to", "1", "--yes")
+    assert ended.code == 0
+    assert "note: the rules that stand are not valid; engines run older ones, so revision 3 (" in ended.err
+    assert "  ~ payment_invoke  count  30 → 20" in ended.err
+    assert project.rules.read_text(encoding="utf-8") == with_count(20)
+
+
+def test_deleted_rules_come_back(project: Project, sentinelctl: Run) -> None:
+    git(project.repo, "rm", "-q", "sentinel-rules.yaml")
+    git(project.repo, "commit", "-qm", "Oops")
+    ended = sentinelctl("rules", "rollback", "--yes")
+    assert ended.code == 0, ended.err
+    assert "note: the rules that stand are deleted" in ended.err
     assert project.rules.read_text(encoding="utf-8") == with_count(30)
 
 
