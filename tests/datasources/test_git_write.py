@@ -1,0 +1,211 @@
+"""Writing to Git: a new commit by the caller, on top of what was expected, treading on nobody's work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentinel_core.datasources import (
+    GitSource,
+    Item,
+    SourceConflict,
+    SourceDenied,
+    SourceMisconfigured,
+    SourceUnavailable,
+)
+from sentinel_core.rules import Provenance, Revision, SourceText
+
+A, B, C = (b"flowRules: [{resource: %s}]\n" % name for name in (b"a", b"b", b"c"))
+Run = Callable[..., str]
+
+
+def item_of(source: GitSource) -> Item:
+    (item,) = source.items(["flow"])
+    return item
+
+
+def read(source: GitSource) -> Revision:
+    reading = source.read(item_of(source))
+    assert isinstance(reading, Revision), reading
+    return reading
+
+
+def write(source: GitSource, *texts: SourceText, expected: str | None, **provenance: Any) -> str:
+    return source.write(item_of(source), texts, expected=expected, provenance=Provenance(**provenance)).version
+
+
+def text(content: bytes, name: str = "rules.yaml") -> SourceText:
+    return SourceText(name, content)
+
+
+def test_a_write_is_a_new_commit_by_the_caller_and_the_work_tree_follows(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A, README_md=b"x")
+    version = write(work.source, text(B), expected=base, message="Raise the limit", reason="sale", plan_id="p1")
+    assert git("log", "-1", "--format=%H|%P|%an|%cn|%B").split("|") == [
+        version,
+        base,
+        "Ada Example",
+        "Ada Example",
+        "Raise the limit\n\nReason: sale\nPlan-id: p1",
+    ]
+    assert (work.work / "rules.yaml").read_bytes() == B
+    assert git("status", "--porcelain") == ""
+    assert read(work.source).provenance.reason == "sale"
+    assert read(work.source).provenance.plan_id == "p1"
+
+
+def test_c03_a_rollback_is_a_new_commit_that_names_what_it_undoes(work: Any) -> None:
+    good = work.commit(rules_yaml=A)
+    bad = work.commit(rules_yaml=B)
+    version = write(work.source, text(A), expected=bad, reason="too low", rollback_of=bad)
+    revision = read(work.source)
+    assert version not in {good, bad}
+    assert (revision.provenance.rollback_of, revision.provenance.reason) == (bad, "too low")
+    assert [each.version for each in work.source.history(item_of(work.source))] == [version, bad, good]
+
+
+def test_c03_a_rollback_of_a_folder_removes_what_was_added(work: Any, git: Run) -> None:
+    work.commit(rules__a_yaml=A)
+    source = GitSource(work.work, ref="main", path="rules")
+    old = read(source)
+    bad = work.commit(rules__a_yaml=B, rules__new_yaml=C, rules__keep_md=b"x")
+    write(source, *old.texts, expected=bad, rollback_of=bad)
+    assert read(source).texts == old.texts
+    assert sorted(path.name for path in (work.work / "rules").iterdir()) == ["a.yaml", "keep.md"]
+    assert git("status", "--porcelain") == ""
+
+
+def test_d14_the_second_of_two_editors_is_refused(work: Any) -> None:
+    base = work.commit(rules_yaml=A)
+    write(work.source, text(B), expected=base)
+    with pytest.raises(SourceConflict, match="read it again"):
+        write(work.source, text(C), expected=base)
+    assert read(work.source).texts[0].content == B
+
+
+def test_commits_elsewhere_are_no_conflict(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    other = work.commit(README_md=b"x")
+    version = write(work.source, text(B), expected=base)
+    assert git("rev-parse", f"{version}^") == other
+
+
+def test_a_first_write_makes_the_first_commit(work: Any) -> None:
+    version = write(work.source, text(A), expected=None, message="Begin")
+    assert read(work.source).version == version
+    assert (work.work / "rules.yaml").read_bytes() == A
+
+
+def test_equal_texts_make_no_commit(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    assert write(work.source, text(A), expected=base) == base
+    assert git("rev-parse", "main") == base
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_work_that_is_not_committed_is_not_overwritten(work: Any, git: Run, staged: bool) -> None:
+    base = work.commit(rules_yaml=A)
+    (work.work / "rules.yaml").write_bytes(C)
+    if staged:
+        git("add", "-A")
+    with pytest.raises(SourceConflict, match="not committed; commit or discard"):
+        write(work.source, text(B), expected=base)
+    assert (work.work / "rules.yaml").read_bytes() == C
+    assert git("rev-parse", "main") == base
+
+
+def test_uncommitted_work_elsewhere_is_left_alone(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A, README_md=b"x")
+    (work.work / "README.md").write_bytes(b"changed")
+    (work.work / "new.txt").write_bytes(b"new")
+    git("add", "new.txt")
+    write(work.source, text(B), expected=base)
+    assert git("status", "--porcelain").splitlines() == ["M README.md", "A  new.txt"]
+
+
+def test_nothing_is_committed_while_another_git_command_runs(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    (work.work / ".git" / "index.lock").touch()
+    with pytest.raises(SourceUnavailable, match="another git command holds"):
+        write(work.source, text(B), expected=base)
+    assert git("rev-parse", "main") == base
+
+
+def test_a_branch_that_is_checked_out_nowhere_is_written_without_a_work_tree(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    git("checkout", "-q", "-b", "other")
+    write(work.source, text(B), expected=base)
+    assert (work.work / "rules.yaml").read_bytes() == A
+    assert git("show", "main:rules.yaml") == B.decode().strip()
+
+
+def test_a_linked_work_tree_follows_too(work: Any, git: Run, tmp_path: Path) -> None:
+    base = work.commit(rules_yaml=A)
+    git("checkout", "-q", "-b", "other")
+    git("worktree", "add", "-q", str(tmp_path / "linked"), "main")
+    write(work.source, text(B), expected=base)
+    assert (tmp_path / "linked" / "rules.yaml").read_bytes() == B
+
+
+def test_an_executable_file_keeps_its_mode(work: Any, git: Run) -> None:
+    (work.work / "rules.yaml").write_bytes(A)
+    (work.work / "rules.yaml").chmod(0o755)
+    base = work.commit()
+    write(work.source, text(B), expected=base)
+    assert git("ls-tree", "main", "rules.yaml").startswith("100755")
+
+
+@pytest.mark.parametrize("ref", ["v1", "HEAD"])
+def test_only_a_branch_can_be_written(work: Any, git: Run, ref: str) -> None:
+    base = work.commit(rules_yaml=A)
+    git("tag", "v1")
+    git("checkout", "-q", "--detach")
+    with pytest.raises(SourceMisconfigured, match="is not a branch"):
+        write(GitSource(work.work, ref=ref, path="rules.yaml"), text(B), expected=base)
+
+
+def test_a_caller_without_an_identity_is_told_how_to_set_it(
+    work: Any, git: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = work.commit(rules_yaml=A)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    with pytest.raises(SourceMisconfigured, match=r"git config --global user\.name"):
+        write(work.source, text(B), expected=base)
+
+
+def test_a_write_to_a_url_is_pushed(remote: Any) -> None:
+    base = remote.commit(rules_yaml=A)
+    version = write(remote.source, text(B), expected=base, message="Raise")
+    assert subprocess.run(
+        ["git", "rev-parse", "main"], cwd=remote.repository, capture_output=True, text=True, check=True
+    ).stdout.strip() == version  # fmt: skip
+    assert read(remote.source).version == version
+
+
+def test_d14_a_push_that_comes_second_is_a_conflict(remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = remote.commit(rules_yaml=A)
+    make = GitSource._expected
+
+    def meanwhile(*arguments: Any) -> Any:
+        found = make(*arguments)
+        remote.commit(rules_yaml=C)
+        return found
+
+    monkeypatch.setattr(GitSource, "_expected", meanwhile)
+    with pytest.raises(SourceConflict, match="somebody else committed"):
+        write(remote.source, text(B), expected=base)
+    assert read(remote.source).texts[0].content == C
+
+
+def test_a_push_that_a_hook_declines_is_denied(remote: Any) -> None:
+    base = remote.commit(rules_yaml=A)
+    hook = remote.repository / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    with pytest.raises(SourceDenied, match="hook declined"):
+        write(remote.source, text(B), expected=base)
