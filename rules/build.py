@@ -19,6 +19,8 @@ from sentinel_core.rules.rule import Finding, Rule, error, warning
 from sentinel_core.rules.ruleset import RuleSet
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Source
 
+MORE = "SR000"
+"""The code of the last problem when there are more than are listed."""
 _JAVA_ACCEPTS = frozenset({"SR113"})
 """Refused by us although Java takes them; under `compat` they are warnings."""
 
@@ -143,7 +145,7 @@ class RuleBuilder:
         problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
         if (left := len(self.noted) - len(kept)) > 0:
             name = problems[0].file if problems else None
-            problems.append(Problem("SR000", "warning", f"and {left} more problems", name, kind=self.model.kind))
+            problems.append(Problem(MORE, "warning", f"and {left} more problems", name, kind=self.model.kind))
         return problems
 
     def _failed(self) -> bool:

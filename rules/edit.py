@@ -13,6 +13,7 @@ from typing import Any
 
 from ruamel.yaml.events import ScalarEvent
 
+from sentinel_core.rules.build import paused_gc
 from sentinel_core.rules.errors import RuleRejected
 from sentinel_core.rules.indent import indented
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY
@@ -34,28 +35,33 @@ def format_text(text: SourceText) -> bytes:
     source = read_text(text)
     if text.format == "json":
         return (json.dumps(source.data, ensure_ascii=False, indent=2) + "\n").encode()
-    meaning = _meaning(source.data)
-    formatted = decode(text.content, text.name)
+    with paused_gc():
+        return _formatted(decode(text.content, text.name)).encode()
+
+
+def _formatted(text: str) -> str:
+    data, root = read_nodes(text, "")
+    meaning = _meaning(data)
     for step in (_tidied, _named, _spaced, indented):
+        candidate = step(text, data, root)
         try:
-            candidate = step(formatted)
-            if _meaning(read_nodes(candidate, text.name)[0]) == meaning:
-                formatted = candidate
+            nodes = read_nodes(candidate, "")
         except RuleRejected:
             continue
-    return formatted.encode()
+        if _meaning(nodes[0]) == meaning:
+            text, (data, root) = candidate, nodes
+    return text
 
 
-def _tidied(text: str) -> str:
+def _tidied(text: str, _data: Any, _root: Any) -> str:
     """LF, no blanks at line ends, at most one empty line in a row, one newline at the end."""
     lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     kept = [line for number, line in enumerate(lines) if line or (number and lines[number - 1])]
     return "\n".join(kept).strip("\n") + "\n"
 
 
-def _named(text: str) -> str:
+def _named(text: str, data: Any, root: Any) -> str:
     """Codes by their names."""
-    data, root = read_nodes(text, "")
     splices = []
     for model, rule, children in _rules(data, root):
         for field in model.names.keys() & rule.keys():
@@ -66,10 +72,10 @@ def _named(text: str) -> str:
     return _spliced(text, splices)
 
 
-def _spaced(text: str) -> str:
+def _spaced(text: str, _data: Any, root: Any) -> str:
     """`key: value` with one blank."""
     splices = []
-    for key, node in _pairs(read_nodes(text, "")[1]):
+    for key, node in _pairs(root):
         value = node[0] if isinstance(node, tuple) else node
         gap = (key.end_mark.index, value.start_mark.index)
         if getattr(value, "value", None) != "" and _COLON.fullmatch(text, *gap):
@@ -79,9 +85,12 @@ def _spaced(text: str) -> str:
 
 def _spliced(text: str, splices: list[Splice]) -> str:
     """The text with the spans replaced. Merged mappings name a span more than once; it is replaced once."""
-    for start, end, replacement in sorted(set(splices), reverse=True):
-        text = text[:start] + replacement + text[end:]
-    return text
+    pieces = []
+    done = 0
+    for start, end, replacement in sorted(set(splices)):
+        pieces += [text[done:start], replacement]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def _rules(data: Any, root: Any) -> Iterator[tuple[type[Rule], dict[str, Any], dict[str, Any]]]:

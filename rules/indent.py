@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sentinel_core.rules.yaml_text import read_nodes
-
 STEP = 2
 
 
-def indented(text: str) -> str:
-    """The text with its block structure indented by two spaces a level, list items within their key. LF expected."""
-    root = read_nodes(text, "")[1]
+def indented(text: str, _data: Any, root: Any) -> str:
+    """The text with its block structure indented by two spaces a level, list items within their key.
+
+    LF is expected; `root` as `read_nodes` gives it.
+    """
     plan = _Plan(text.split("\n"))
     plan.visit(root, 0)
     return "\n".join(plan.moved())

@@ -32,7 +32,7 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
 
     @lru_cache(maxsize=1)
     def marks() -> Any:
-        return _Scan(text).root
+        return _Scan(text, limits.max_problems).root
 
     def locate(path: Path, *, at_key: bool = False) -> Position:
         return position(text, find(marks(), path, at_key=at_key))
@@ -90,9 +90,9 @@ def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:
 
 def _explain(text: str, data: Any, name: str, limits: Limits) -> list[Problem]:
     """What was suspicious, with positions."""
-    scan = _Scan(text)
+    scan = _Scan(text, limits.max_problems)
     problems = []
-    for code, path, offset, message in scan.faults[: limits.max_problems]:
+    for code, path, offset, message in scan.faults:
         line, column = position(text, offset)
         problems.append(
             Problem(
@@ -113,8 +113,9 @@ def _explain(text: str, data: Any, name: str, limits: Limits) -> list[Problem]:
 class _Scan:
     """Where everything stands in a text that is known to be well formed."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most_faults: int) -> None:
         self.text = text
+        self.most_faults = most_faults
         self.root: Any = None
         self.faults: list[tuple[str, Path, int, str]] = []
         """(code, path, offset, message)"""
@@ -139,7 +140,7 @@ class _Scan:
             self._key = (json.loads(piece), offset)
         else:
             self._attach(offset, offset)
-            if piece in _NOT_NUMBERS:
+            if piece in _NOT_NUMBERS and len(self.faults) < self.most_faults:
                 message = f"{self._steps[-1] if self._steps else 'the value'} is {piece}; write a finite number"
                 self.faults.append(("SR007", tuple(self._steps), offset, message))
             if self._steps:
@@ -157,7 +158,7 @@ class _Scan:
             return
         name, key_offset = self._key or ("", offset)
         self._steps.append(name)
-        if name in container:
+        if name in container and len(self.faults) < self.most_faults:
             first, second = (position(self.text, at)[0] for at in (container[name][0], key_offset))
             where = f"line {first} and line {second}" if first != second else f"line {first}"
             message = f"{name} is written twice ({where}); keep one"

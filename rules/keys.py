@@ -11,6 +11,8 @@ from sentinel_core.rules.rule import Finding, Rule, error, warning
 from sentinel_core.rules.signature import CONSOLE_KEYS, looks_like
 
 Item = dict[str, Any]
+_MANY = 100
+"""More different unknown keys than this are no slips of the pen, and finding near words for them is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,15 @@ def check_keys(model: type[Rule], items: list[Item], *, refuse: bool, console: b
 def _unknown(
     parts: Iterator[tuple[int, str, Item]], known: Collection[str], unknown: set[Any], *, refuse: bool
 ) -> Iterator[tuple[int, Finding]]:
+    hints = known if len(unknown) <= _MANY else ()
+    left = set(unknown)
     for index, prefix, part in parts if unknown else ():
-        for key in sorted(unknown & part.keys(), key=str):
-            message = unknown_field(key, known, ignored=not refuse)
+        for key in [key for key in part if key in left]:
+            message = unknown_field(key, hints, ignored=not refuse)
             make, code = (error, "SR110") if refuse else (warning, "SR201")
             yield index, make(code, f"{prefix}{key}", message, at_key=True)
-        if not refuse:
-            unknown = unknown - part.keys()
+            if not refuse:
+                left.discard(key)
 
 
 def _parts(items: list[Item], name: str) -> Iterator[tuple[int, str, Item]]:

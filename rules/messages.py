@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sentinel_core.rules.rule import Finding, Rule, error
@@ -30,8 +31,13 @@ def show(value: Any) -> str:
 
 def near(word: Any, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
+    return _near(str(word), tuple(known))
+
+
+@lru_cache(maxsize=1024)  # a slip is often made in thousands of rules, and comparing words is slow
+def _near(word: str, known: tuple[str, ...]) -> str | None:
     names = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(str(word).lower().replace("-", "_"), names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.lower().replace("-", "_"), names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
 
 
@@ -128,6 +134,8 @@ def _is_number(text: str) -> bool:
 
 def unknown_field(key: Any, known: Iterable[str], *, ignored: bool) -> str:
     """The message for a key that the kind does not have."""
-    meant = near(key, known)
-    hint = f"; did you mean {meant}?" if meant else f"; known fields: {', '.join(sorted(known))}"
+    meant = near(key, known) if len(str(key)) <= VALUE_LENGTH else None
+    fields = ", ".join(sorted(known))
+    hint = f"; did you mean {meant}?" if meant else f"; known fields: {fields}" if fields else ""
+    key = str(key)[:VALUE_LENGTH]
     return f"unknown field {key}{' is ignored' if ignored else ''}{hint}"

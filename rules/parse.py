@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sentinel_core.rules.build import Listing, Options, RuleBuilder, build, paused_gc
+from sentinel_core.rules.build import MORE, Listing, Options, RuleBuilder, build, paused_gc
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_text import read_json
 from sentinel_core.rules.messages import near, show
@@ -110,7 +110,7 @@ def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Op
 
 def _in_order(problems: list[Problem], texts: Sequence[SourceText]) -> list[Problem]:
     files = {text.name: number for number, text in enumerate(texts)}
-    return sorted(problems, key=lambda p: (files.get(p.file or "", -1), p.line or 0, p.column or 0))
+    return sorted(problems, key=lambda p: (p.code == MORE, files.get(p.file or "", -1), p.line or 0, p.column or 0))
 
 
 def _collect(
