@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from sentinel_core.activation import Activation, by_hand
 from sentinel_core.audit.events import EventSink
-from sentinel_core.clock import MS, SECOND, Clock
+from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics
 from sentinel_core.datasources import LastGood, Outcome, Readable, Subscription, SubscriptionOptions
@@ -69,8 +69,7 @@ class Engine(Gate):
         statistics = statistics or Statistics()
         if compat:
             statistics = replace(statistics, minutes=True)
-        length = statistics.interval_ms * MS // statistics.sample_count
-        inbound = Node(length, statistics.sample_count, statistics.minutes)
+        inbound = Node(statistics.bucket_ns, statistics.buckets, statistics.minutes)
         self.clock = clock
         self.core = Core(
             clock, inbound, compat is not None, self._plan, self._unchecked, self._failed, self._transitions_ready

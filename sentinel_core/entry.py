@@ -6,7 +6,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, Self
 
-from sentinel_core.errors import BlockException, exception_class
+from sentinel_core.errors import BlockException, RuleRevision, exception_class
 from sentinel_core.plan import Call, Checker, Pass, Plan, Snapshot
 
 FAILED: Final = 1
@@ -130,22 +130,24 @@ class Blocked:
         return self.checker.retry_after(self.now)
 
     @property
-    def revision(self) -> Any:
-        """The Revision of the rule set that decided, None for rules given by hand."""
+    def revision(self) -> RuleRevision:
+        """Digest and commit of the rules that decided."""
         ruleset = self.snapshot.rulesets.get(self.checker.kind)
-        return None if ruleset is None else ruleset.revision
+        if ruleset is None:
+            return RuleRevision(None, None)
+        commit = None if ruleset.revision is None else ruleset.revision.provenance.commit_hash
+        return RuleRevision(ruleset.digest, commit)
 
     def exception(self) -> BlockException:
         """The BlockException of this refusal."""
         checker = self.checker
-        ruleset = self.snapshot.rulesets.get(checker.kind)
-        revision = None if ruleset is None else ruleset.revision
+        revision = self.revision
         return exception_class(checker.kind)(
             self.resource,
             kind=checker.kind,
             rule=checker.rule,
-            digest=None if ruleset is None else ruleset.digest,
-            commit=None if revision is None else revision.provenance.commit_hash,
+            digest=revision.digest,
+            commit=revision.commit,
             retry_after=checker.retry_after(self.now),
             detail=checker.detail(self.call),
             origin=self.call.origin,

@@ -16,11 +16,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 
 class SentinelError(Exception):
     """Root of what the engine raises."""
+
+
+class RuleRevision(NamedTuple):
+    """Which rules decided: the digest of their set (hex), and the Git commit where it is known."""
+
+    digest: str | None
+    commit: str | None
+
+    def __str__(self) -> str:
+        return " ".join(part[:12] for part in (self.commit, self.digest) if part)
 
 
 class BlockException(SentinelError):  # noqa: N818 (Sentinel's name; it is not an error of the caller's code)
@@ -56,9 +66,9 @@ class BlockException(SentinelError):  # noqa: N818 (Sentinel's name; it is not a
         super().__init__(resource)
 
     @property
-    def revision(self) -> str:
-        """What leads from an incident to a change: `commit digest`, as much of it as is known."""
-        return " ".join(part[:12] for part in (self.commit, self.digest) if part)
+    def revision(self) -> RuleRevision:
+        """What leads from an incident to a change."""
+        return RuleRevision(self.digest, self.commit)
 
     @property
     def limit_app(self) -> str:
@@ -73,7 +83,7 @@ class BlockException(SentinelError):  # noqa: N818 (Sentinel's name; it is not a
             parts.append(self.detail)
         if self.retry_after is not None:
             parts.append(f"retry after {self.retry_after} ms")
-        if self.revision:
+        if any(self.revision):
             parts.append(f"revision {self.revision}")
         return ", ".join(parts) + "; " + self.hint.format(resource=self.resource)
 

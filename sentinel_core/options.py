@@ -14,6 +14,8 @@ class Statistics:
     """How calls are counted.
 
     interval_ms, sample_count   the sliding window: this long, in this many buckets
+    precise                     sum one bucket more than the interval, so that no span of it, wherever it begins, sees
+                                more than a limit; stricter than written by up to a bucket
     cold_factor                 a warm-up rule starts at count / cold_factor
     occupy_timeout_ms           how long a priority call may wait for the next window
     minutes                     keep the last 60 seconds of every resource (2.9 KB each), for metric logs
@@ -21,6 +23,7 @@ class Statistics:
 
     interval_ms: int = 1000
     sample_count: int = 2
+    precise: bool = False
     cold_factor: int = 3
     occupy_timeout_ms: int = 500
     minutes: bool = False
@@ -31,3 +34,13 @@ class Statistics:
                 f"interval_ms {self.interval_ms} cannot be cut into {self.sample_count} equal buckets; "
                 "write a sample_count that divides it"
             )
+
+    @property
+    def bucket_ns(self) -> int:
+        """Length of a bucket."""
+        return self.interval_ms * 1_000_000 // self.sample_count
+
+    @property
+    def buckets(self) -> int:
+        """Buckets that are summed."""
+        return self.sample_count + self.precise

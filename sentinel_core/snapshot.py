@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sentinel_core.clock import MS
 from sentinel_core.collectors.local import Metrics, RateWindow
 from sentinel_core.node import ClusterNode
 from sentinel_core.options import Statistics
@@ -86,8 +85,7 @@ class Compiler:
 
     def new_node(self, resource: str) -> ClusterNode:
         statistics = self.statistics
-        length = statistics.interval_ms * MS // statistics.sample_count
-        return ClusterNode(resource, length, statistics.sample_count, statistics.minutes)
+        return ClusterNode(resource, statistics.bucket_ns, statistics.buckets, statistics.minutes)
 
     def new_overflow(self) -> Plan:
         """The plan of calls that no resource counts."""

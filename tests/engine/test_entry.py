@@ -62,11 +62,10 @@ def test_a_refusal_leads_to_the_commit(engine: Engine) -> None:
     engine.load_rules("flow", parse_rules("flow", [{"resource": "r", "count": 0, "grade": 1}]), revision=revision)
     blocked = engine.try_entry("r")
     assert isinstance(blocked, Blocked)
-    assert (blocked.kind, blocked.rule.count, blocked.revision.version) == ("flow", 0, "9f1c2ab")
+    assert (blocked.kind, blocked.rule.count, blocked.revision.commit) == ("flow", 0, "9f1c2ab0" * 5)
     error = blocked.exception()
     assert isinstance(error, FlowException)
-    assert error.commit == "9f1c2ab0" * 5
-    assert error.digest == engine.rules("flow").digest
+    assert error.revision == blocked.revision == (engine.rules("flow").digest, "9f1c2ab0" * 5)
     for part in ("r blocked by flow", "flow/r/default", "9f1c2ab0", "sentinelctl rules explain r"):
         assert part in str(error)
 

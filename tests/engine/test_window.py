@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sentinel_core import Engine, Statistics
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.node import Node
+from sentinel_core.testing import FakeClock
 from sentinel_core.window import MAX_RT, Window
 
 steps = st.lists(
@@ -120,3 +122,19 @@ def test_borrowed_requests_are_paid_once(offset: int, count: int) -> None:
     node.roll(later + 2 * SECOND)
     assert node.pass_sum() == 0
     assert node.last_minute(later + 2 * SECOND).passed == count
+
+
+@given(st.lists(st.integers(0, 2999), min_size=1, max_size=200), st.integers(1, 20), st.sampled_from([2, 10]))
+def test_precise_statistics_admit_no_more_than_the_limit_in_any_second(
+    instants: list[int], limit: int, buckets: int
+) -> None:
+    """E01: with `Statistics(precise=True)`."""
+    clock = FakeClock()
+    engine = Engine(clock=clock, statistics=Statistics(precise=True, sample_count=buckets))
+    engine.load_rules("flow", [{"resource": "r", "grade": 1, "count": limit}])
+    passed = []
+    for instant in sorted(instants):
+        clock.now_ns = instant * MS
+        if engine.try_entry("r"):
+            passed.append(instant)
+    assert all(sum(start <= instant < start + 1000 for instant in passed) <= limit for start in passed)
