@@ -120,7 +120,7 @@ def test_a_store_that_never_answers_is_left_after_the_time_out(
     ended = sentinelctl("doctor", "--timeout", "300ms")
     assert ended.code == 69
     assert "no answer within 0.3 s" in ended.out
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
 
 
 def test_a04_a_password_in_a_store_address_is_never_shown(
