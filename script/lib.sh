@@ -61,16 +61,13 @@ set_up() {
     rm -f "$VENV"/.installed-*
     find "$ROOT/sentinel_core" -name '*.so' -delete
     install_quietly -r "$ROOT/script/build-requirements.txt"
-    if [ "$mode" = compiled ]; then
-        if ! (install_quietly --no-build-isolation -e "$ROOT$extras"); then
-            say "warning: compiling failed; the engine runs interpreted. The reason stands above."
-            mode=pure
-        fi
+    # Interpreted first: the compiler checks the types against the installed libraries.
+    SENTINEL_PURE=1 install_quietly --no-build-isolation -e "$ROOT$extras"
+    if [ "$mode" = compiled ] && ! (install_quietly --no-build-isolation --no-deps -e "$ROOT"); then
+        find "$ROOT/sentinel_core" -name '*.so' -delete
+        say "warning: compiling failed; the engine runs interpreted. The reason stands above. To try again: rm -r .venv"
     fi
-    if [ "$mode" = pure ]; then
-        SENTINEL_PURE=1 install_quietly --no-build-isolation -e "$ROOT$extras"
-    fi
-    fingerprint "$what" "$mode" >"$stamp_file"
+    printf '%s\n' "$wanted" >"$stamp_file"
 }
 
 install_quietly() {
