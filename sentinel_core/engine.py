@@ -46,6 +46,7 @@ class Engine(Gate):
     compat          "sentinel-1.8.9": decide as Java Sentinel 1.8.9 does, faults included
     slot_order      kinds in the order they are asked, e.g. ("system", "authority"); those left out follow as usual
     statistics      how calls are counted
+    read_machine    let the first rule that limits load or CPU start the thread that reads them
     max_resources   unnamed resources that are counted; calls beyond pass uncounted, rules keep working
     """
 
@@ -61,6 +62,7 @@ class Engine(Gate):
         compat: str | None = None,
         slot_order: Sequence[Kind] = (),
         statistics: Statistics | None = None,
+        read_machine: bool = True,
         max_resources: int = MAX_RESOURCES,
     ) -> None:
         if compat not in (None, SENTINEL_1_8_9):
@@ -105,6 +107,7 @@ class Engine(Gate):
         self._last_failure: str | None = None
         self._failure_said = -(1 << 61)
         self._overflow_said = False
+        self._read_machine = read_machine
         self._closed = False
 
     # Rules
@@ -153,7 +156,11 @@ class Engine(Gate):
                         "close that subscription first, or subscribe the other kinds only"
                     )
             self._subscriptions.append(subscription)
-        return subscription.start()
+        try:
+            return subscription.start()
+        except BaseException:
+            subscription.close(0)  # its kinds are free again
+            raise
 
     def _apply(self, kinds: Sequence[Kind], revision: Revision, restored: bool) -> Outcome:
         self._check_open()
@@ -161,6 +168,11 @@ class Engine(Gate):
 
     def _swap(self, snapshot: Snapshot) -> None:
         self.core.snapshot = snapshot
+        if self._read_machine:
+            for kind, slot in self._slots.items():
+                for rule in snapshot.rulesets[kind].rules if slot.universal else ():
+                    for collector in slot.readings(rule):
+                        self.collectors.ensure(collector)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -18,6 +18,7 @@ class Statistics:
                                 more than a limit; stricter than written by up to a bucket
     cold_factor                 a warm-up rule starts at count / cold_factor
     occupy_timeout_ms           how long a priority call may wait for the next window
+    max_rt_ms                   the shortest response time of a window without completions (`statistic.max.rt`)
     minutes                     keep the last 60 seconds of every resource (2.9 KB each), for metric logs
     """
 
@@ -26,6 +27,7 @@ class Statistics:
     precise: bool = False
     cold_factor: int = 3
     occupy_timeout_ms: int = 500
+    max_rt_ms: int = 5000
     minutes: bool = False
 
     def __post_init__(self) -> None:

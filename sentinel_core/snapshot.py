@@ -77,7 +77,8 @@ class Compiler:
         if plan is None:
             node = self.nodes.get(resource)
             if node is None:
-                if len(self.nodes) >= self.max_resources and not self.is_named(snapshot, resource):
+                full = len(self.nodes) >= self.max_resources
+                if full and (self.runtime.compat or not self.is_named(snapshot, resource)):
                     return None
                 node = self.nodes[resource] = self.new_node(resource)
             plan = snapshot.plans[resource] = self.compile(snapshot, node, None, ())

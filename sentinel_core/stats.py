@@ -7,6 +7,7 @@ from typing import Any
 
 from sentinel_core.clock import MS
 from sentinel_core.node import Node
+from sentinel_core.window import NO_RT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,6 @@ def stats_of(node: Node | None, now: int) -> Stats:
         success=success,
         exception=node.base_errors + node.errors,
         avg_rt=(node.base_rt + node.rt) / success / MS if success else 0.0,
-        min_rt=node.shortest_rt() / MS if success else 0.0,
+        min_rt=node.shortest_rt(NO_RT) / MS if success else 0.0,
         threads=node.threads,
     )

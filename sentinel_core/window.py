@@ -18,8 +18,6 @@ from typing import Final
 from sentinel_core.clock import MS, SECOND
 
 NO_RT: Final = 1 << 62
-MAX_RT: Final = 5000 * MS
-"""What `min_rt` says of a window without completions, as in Sentinel (`statistic.max.rt`)."""
 MINUTE: Final = 60
 
 
@@ -206,9 +204,9 @@ class Window:
         success = self.base_success + self.success
         return (self.base_rt + self.rt) // success if success else 0
 
-    def shortest_rt(self) -> int:
-        """The shortest response time in the window in ns, at least 1 ms, MAX_RT without completions."""
-        shortest = min(self.min_rt, MAX_RT)
+    def shortest_rt(self, most: int) -> int:
+        """The shortest response time in the window in ns, at least 1 ms, at most and without completions `most`."""
+        shortest = min(self.min_rt, most)
         for bucket in self.history:
             shortest = min(shortest, bucket.min_rt)
         return max(shortest, MS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
@@ -41,6 +41,7 @@ class Collectors:
         self._collectors: list[tuple[Collector, float]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._ensured: set[Callable[[], Collector]] = set()
         self.failures = 0
 
     def register(self, collector: Collector, *, every_s: float = 1.0, thread: bool = True) -> None:
@@ -50,6 +51,14 @@ class Collectors:
             if thread and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sentinel-collectors", daemon=True)
                 self._thread.start()
+
+    def ensure(self, make: Callable[[], Collector]) -> None:
+        """Registers what `make` makes unless it was ensured before."""
+        with self._lock:
+            if make in self._ensured:
+                return
+            self._ensured.add(make)
+        self.register(make())
 
     def discover(self) -> None:
         """Registers every collector of the entry-point group `sentinel.collectors` (a class or function making one)."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from sentinel_core.collectors import Collector
 from sentinel_core.collectors.local import Metrics
 from sentinel_core.node import ClusterNode
 from sentinel_core.options import Statistics
@@ -77,6 +78,7 @@ class Slot:
     unenforced  (rule) → how a loaded rule acts that is not enforced as written, None where it is enforced
     universal   its rules apply to every resource (system)
     eager       its resources are compiled when rules are loaded and not at their first call
+    readings    (rule) → the collectors whose gauges it needs; the engine starts them with the first such rule
     refuses     (rule) → why Java Sentinel cannot build it; under compat its whole list is refused then
     rewrites    (rule) → whether Java changes it in use, so that under compat an equal list is another list
     """
@@ -87,6 +89,7 @@ class Slot:
     unenforced: Callable[[Any], str | None] = lambda _rule: None
     universal: bool = False
     eager: bool = False
+    readings: Callable[[Any], Sequence[Callable[[], Collector]]] = lambda _rule: ()
     refuses: Callable[[Any], str | None] = lambda _rule: None
     rewrites: Callable[[Any], bool] = lambda _rule: False
 

@@ -1,30 +1,32 @@
 """What the whole process takes: limits on all inbound calls together, the smallest of every rule.
 
-Load and CPU come from the gauges `system.load` and `system.cpu` (see `sentinel_core.collectors.machine`); without a
-reading they do not limit. `compat` restores two oddities of Java Sentinel 1.8.9: one more call than `maxThread` may be
-inside, and a last rule without any limit switches all of them off.
+Load and CPU come from the gauges `system.load` and `system.cpu`, which the first rule that limits them has read once a
+second (`sentinel_core.collectors.machine`); without a reading they do not limit.
+
+`compat` restores two oddities of Java Sentinel 1.8.9: one more call than `maxThread` may be inside, and a last rule
+without any limit switches all of them off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sentinel_core.clock import MS, SECOND
+from sentinel_core.collectors import Collector
 from sentinel_core.collectors.local import Metrics
+from sentinel_core.collectors.machine import CPU, LOAD, CpuUsage, LoadAverage
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import BLOCK, PASS, Call, Checker
 from sentinel_core.slots import Build, Slot
 
 OFF: Final = -1.0
-LOAD: Final = "system.load"
-CPU: Final = "system.cpu"
 
 
 class SystemLimits(Checker):
     """Every system rule together. Which limit was hit stands in the call."""
 
-    __slots__ = ("avg_rt_ns", "cpu", "inbound", "load", "max_thread", "metrics", "qps", "seconds", "slack")
+    __slots__ = ("avg_rt_ns", "cpu", "inbound", "load", "max_rt_ns", "max_thread", "metrics", "qps", "seconds", "slack")
 
     def __init__(self, build: Build, rules: Sequence[Any]) -> None:
         super().__init__("system", None)
@@ -34,6 +36,7 @@ class SystemLimits(Checker):
         self.metrics: Metrics = build.metrics
         self.seconds: float = build.settings.interval_ms / 1000
         self.slack = 0 if build.compat else 1
+        self.max_rt_ns: int = build.settings.max_rt_ms * MS
         limits = limits_of(rules)
         self.qps = limits["qps"]
         self.max_thread = limits["maxThread"]
@@ -71,7 +74,7 @@ class SystemLimits(Checker):
     def saturated(self, node: Node) -> bool:
         """More calls inside than the process has been seen to finish (BBR: best throughput times shortest time)."""
         best = node.busiest_success() * node.size / self.seconds
-        return node.threads > 1 and node.threads > best * node.shortest_rt() / SECOND
+        return node.threads > 1 and node.threads > best * node.shortest_rt(self.max_rt_ns) / SECOND
 
     def retry_after(self, now: int) -> int | None:
         return None
@@ -121,4 +124,14 @@ def compile_system(build: Build, _node: ClusterNode, rules: Sequence[Any]) -> li
     return [SystemLimits(build, rules)] if any(rule.limits() for rule in rules) else []
 
 
-SLOT = Slot("system", 200, compile_system, universal=True)
+def readings(rule: Any) -> list[Callable[[], Collector]]:
+    """What must be read of the machine for this rule."""
+    needed: list[Callable[[], Collector]] = []
+    if rule.highest_system_load >= 0:
+        needed.append(LoadAverage)
+    if rule.highest_cpu_usage >= 0:
+        needed.append(CpuUsage)
+    return needed
+
+
+SLOT = Slot("system", 200, compile_system, universal=True, readings=readings)

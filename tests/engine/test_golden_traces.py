@@ -93,9 +93,11 @@ class Replay:
                 interval_ms=config.get("intervalMs", 1000),
                 sample_count=config.get("sampleCount", 2),
                 cold_factor=config.get("coldFactor", 3),
+                max_rt_ms=config.get("statisticMaxRt", 5000),
                 occupy_timeout_ms=config.get("occupyTimeoutMs", 500),
             ),
         )
+        self.max_rt: int = config.get("statisticMaxRt", 5000) * MS
         self.scenario = scenario
         self.expected = expected
         self.concurrent = scenario.get("mode") == "concurrent"
@@ -230,7 +232,7 @@ class Replay:
             "exceptionQps": (node.base_errors + node.errors) / seconds,
             "occupiedPassQps": 0,
             "avgRt": (node.base_rt + node.rt) / success / MS if success else 0,
-            "minRt": node.shortest_rt() / MS,
+            "minRt": node.shortest_rt(self.max_rt) / MS,
             "maxSuccessQps": node.busiest_success() * node.size / seconds,
             "curThreadNum": node.threads,
             "previousPassQps": previous.passed if previous else 0,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from sentinel_core import AuthorityException, Engine, ParamFlowException, SystemBlockException
+from sentinel_core import AuthorityException, Blocked, Engine, ParamFlowException, SystemBlockException
+from sentinel_core.collectors.machine import CpuUsage
 from sentinel_core.testing import FakeClock
 
 Passes = Callable[..., int]
@@ -56,11 +58,38 @@ def test_system_threads_never_overshoot(engine: Engine) -> None:
     assert [bool(entry) for entry in entries] == [True, True, False]
 
 
-def test_cpu_limits_once_it_is_known(engine: Engine, passes: Passes) -> None:
+def test_cpu_limits_once_it_is_known(clock: FakeClock) -> None:
+    engine = Engine(clock=clock, read_machine=False)
     engine.load_rules("system", [{"highestCpuUsage": 0.8}])
-    assert passes(2, "r", inbound=True) == 2
+    assert engine.try_entry("r", inbound=True)
     engine.gauge("system.cpu", 0.9)
-    assert passes(2, "r", inbound=True) == 0
+    blocked = engine.try_entry("r", inbound=True)
+    assert isinstance(blocked, Blocked)
+    assert blocked.exception().detail == "cpu"
+
+
+def test_load_limits_only_what_is_beyond_the_best_throughput(clock: FakeClock) -> None:
+    engine = Engine(clock=clock, read_machine=False)
+    engine.load_rules("system", [{"highestSystemLoad": 4}])
+    engine.gauge("system.load", 5)
+    inside = [engine.try_entry("r", inbound=True) for _ in range(20)]
+    assert sum(map(bool, inside)) == 11, "two a second, taking up to five seconds"
+
+
+def test_a_rule_on_the_load_has_it_read(engine: Engine) -> None:
+    engine.load_rules("system", [{"highestSystemLoad": 1000}])
+    engine.collectors.refresh()
+    assert engine.explain("r")[1]["live"]["load"] >= 0
+
+
+def test_cpu_usage_is_the_busy_share_between_two_readings(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    collector = CpuUsage(stat)
+    assert collector.collect() == {}, "no such file on this system"
+    stat.write_text("cpu  100 0 0 900 0 0 0 0 0 0\ncpu0 1 1 1 1\n")
+    assert collector.collect() == {}, "one reading is no share"
+    stat.write_text("cpu  130 0 0 960 10 0 0 0 0 0\n")
+    assert collector.collect() == {"": pytest.approx(0.3)}
 
 
 def test_each_value_has_its_own_limit(engine: Engine, passes: Passes) -> None:
