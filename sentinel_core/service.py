@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -55,6 +56,14 @@ class ServiceEngine(Engine):
         for source, kinds in stores:
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Waits until every store was read and what it holds is active; False when that took too long.
+
+        A service that must not take a call without rules asks this before its first one.
+        """
+        deadline = time.monotonic() + timeout_s
+        return all(each.wait_ready(max(0.0, deadline - time.monotonic())) for each in self.subscriptions)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.

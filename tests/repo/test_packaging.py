@@ -43,10 +43,10 @@ def test_wheel_metadata_names_the_command_and_the_license(wheel: Path) -> None:
     assert "licenses/LICENSE" in info
 
 
-def test_every_folder_with_modules_is_a_package(clean_tree: Path) -> None:
+def test_every_folder_with_modules_or_data_is_a_package(clean_tree: Path) -> None:
     """A folder without __init__.py would be left out of the wheel without a word."""
     for top in ("sentinel_core", *PARTS):
-        for path in (clean_tree / top).rglob("*.py"):
+        for path in (found for pattern in ("*.py", *DATA) for found in (clean_tree / top).rglob(pattern)):
             assert (path.parent / "__init__.py").exists(), f"{path.parent} has no __init__.py"
 
 
