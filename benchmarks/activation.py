@@ -2,7 +2,7 @@
 
 Run: python benchmarks/activation.py [number of rules]
 
-`json.loads` of the same text stands beside it: quote the ratio. "one changed" is a push in which one rule of all differs.
+`json.loads` of the same text stands beside it: quote the ratio. "one changed" is a push in which one rule differs.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def rules(number: int, changed: float = 0) -> str:
 
 
 def yaml(number: int, changed: float = 0) -> str:
-    lines = ["flowRules:"]
-    for rule in json.loads(rules(number, changed)):
-        lines.append(f"  - resource: {rule['resource']}\n    grade: qps\n    count: {rule['count']}")
-    return "\n".join(lines) + "\n"
+    entries = [
+        f"  - resource: {rule['resource']}\n    grade: qps\n    count: {rule['count']}\n"
+        for rule in json.loads(rules(number, changed))
+    ]
+    return "flowRules:\n" + "".join(entries)
 
 
 def best(prepare: Callable[[int], Callable[[], object]]) -> float:
