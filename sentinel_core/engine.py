@@ -168,11 +168,13 @@ class Engine(Gate):
 
     def _swap(self, snapshot: Snapshot) -> None:
         self.core.snapshot = snapshot
-        if self._read_machine:
-            for kind, slot in self._slots.items():
-                for rule in snapshot.rulesets[kind].rules if slot.universal else ():
-                    for collector in slot.readings(rule):
-                        self.collectors.ensure(collector)
+        if not self._read_machine:
+            return
+        for kind, ruleset in snapshot.rulesets.items():
+            slot = self._slots.get(kind)
+            if slot is not None and slot.universal:
+                for make in [make for rule in ruleset.rules for make in slot.readings(rule)]:
+                    self.collectors.ensure(make)
 
     @property
     def snapshot(self) -> Snapshot:

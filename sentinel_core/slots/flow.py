@@ -100,23 +100,56 @@ class ThreadLimit(FlowChecker):
         return {"threads": self.fixed.threads if self.fixed is not None else None, "limit": self.limit}
 
 
-class RateLimit(FlowChecker):
-    """At most `count` requests a second; what is over is refused, or borrows from the next window with priority."""
+class Limit(FlowChecker):
+    """A number of requests a second."""
 
-    __slots__ = ("limit", "maximum", "occupy", "seconds")
+    __slots__ = ("cuts", "limit", "seconds")
 
     def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
         super().__init__(build, node, rule, named)
         self.limit: int = math.floor(rule.count)
         self.seconds: float = build.settings.interval_ms / 1000
+        self.cuts = self.seconds != 1.0
+
+    def used(self, node: Node) -> int:
+        """Requests a second, cut to a whole number."""
+        return int(node.pass_sum() / self.seconds) if self.cuts else node.pass_sum()
+
+    def retry_after(self, now: int) -> int | None:
+        length = self.node.length
+        return -((now % length - length) // MS) if self.limit else None
+
+    def live(self, now: int) -> dict[str, Any]:
+        node = self.fixed
+        if node is None:
+            return {"qps": None, "limit": self.limit}
+        node.roll(now)
+        return {"qps": node.pass_sum() / self.seconds, "limit": self.limit}
+
+
+class RateLimit(Limit):
+    """At most `count` requests a second; what is over is refused, or borrows from the next window with priority."""
+
+    __slots__ = ("maximum", "occupy")
+
+    def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
+        super().__init__(build, node, rule, named)
         self.maximum: float = rule.count * self.seconds
         self.occupy: int = build.settings.occupy_timeout_ms * MS
 
+    def check(self, now: int, count: int, call: Call) -> int:
+        # The rule that nearly every resource has, written out: two calls less for every entry.
+        node = self.fixed
+        if node is None or self.cuts:
+            return FlowChecker.check(self, now, count, call)
+        if now >= node.end:
+            node.roll(now)
+        if node.base_passed + node.passed + count <= self.limit:
+            return PASS
+        return self.borrow(node, now, count) if call.priority else BLOCK
+
     def judge(self, node: Node, now: int, count: int, call: Call) -> int:
-        used = node.base_passed + node.passed
-        if self.seconds != 1.0:
-            used = int(used / self.seconds)
-        if used + count <= self.limit:
+        if self.used(node) + count <= self.limit:
             return PASS
         return self.borrow(node, now, count) if call.priority else BLOCK
 
@@ -139,17 +172,6 @@ class RateLimit(FlowChecker):
             start += length
             wait += length
         return BLOCK
-
-    def retry_after(self, now: int) -> int | None:
-        length = self.node.length
-        return -((now % length - length) // MS) if self.limit else None
-
-    def live(self, now: int) -> dict[str, Any]:
-        node = self.fixed
-        if node is None:
-            return {"qps": None, "limit": self.limit}
-        node.roll(now)
-        return {"qps": node.pass_sum() / self.seconds, "limit": self.limit}
 
 
 class Queue(FlowChecker):
@@ -246,7 +268,7 @@ def previous_passed(node: Node, now: int) -> int:
     return previous.passed if previous is not None else 0
 
 
-class WarmUpLimit(RateLimit):
+class WarmUpLimit(Limit):
     """A limit that grows from count / coldFactor to count while there is traffic."""
 
     __slots__ = ("compat", "tokens")
@@ -261,10 +283,9 @@ class WarmUpLimit(RateLimit):
         if tokens is None:
             return BLOCK
         tokens.refill(now, previous_passed(node, now))
-        used = node.pass_sum() if self.seconds == 1.0 else int(node.pass_sum() / self.seconds)
         if self.compat and tokens.degenerate and tokens.stored >= tokens.warning:
             return BLOCK  # 0 times infinity: Java's limit is not a number there, and nothing ever passes
-        return PASS if used + count <= tokens.rate() else BLOCK
+        return PASS if self.used(node) + count <= tokens.rate() else BLOCK
 
     def live(self, now: int) -> dict[str, Any]:
         return {**super().live(now), "allowed": self.tokens.rate() if self.tokens else 0.0}
