@@ -1,4 +1,3 @@
-# ruff: noqa: N818  names say what happened, in the words of the other planes
 """What the evidence plane raises.
 
 AuditError

@@ -42,13 +42,13 @@ class CommandError(Exception):
         self.code = self.code if code is None else code
 
 
-class UsageProblem(CommandError):  # noqa: N818 -- click has a UsageError of its own; two of one name mislead
+class UsageProblem(CommandError):
     """The command line cannot be meant like this."""
 
     code = Exit.USAGE
 
 
-class BadSettings(CommandError):  # noqa: N818 -- the settings module has a SettingsError of its own
+class BadSettings(CommandError):
     """A command needs something that the settings do not give."""
 
     code = Exit.BAD_SETTINGS

@@ -25,19 +25,19 @@ class DatasourceError(Exception):
     """Root of what datasources raise. Messages carry the masked source and the next step."""
 
 
-class SourceUnavailable(DatasourceError):  # noqa: N818 - named after what happened, as all errors here
+class SourceUnavailable(DatasourceError):
     """The store cannot be reached or does not answer in time."""
 
 
-class SourceDenied(DatasourceError):  # noqa: N818 - as above
+class SourceDenied(DatasourceError):
     """The store refuses this caller."""
 
 
-class SourceConflict(DatasourceError):  # noqa: N818 - as above
+class SourceConflict(DatasourceError):
     """Compare-and-set failed: somebody else wrote in between."""
 
 
-class SourceMisconfigured(DatasourceError):  # noqa: N818 - as above
+class SourceMisconfigured(DatasourceError):
     """The URI or the store's state cannot work whatever is tried again."""
 
 

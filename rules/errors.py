@@ -53,11 +53,11 @@ class SentinelRulesError(Exception):
     """Root of what this package raises."""
 
 
-class UnknownKind(SentinelRulesError, LookupError):  # noqa: N818  # reads as what happened
+class UnknownKind(SentinelRulesError, LookupError):  # reads as what happened
     """Asked for a kind that is not registered."""
 
 
-class RuleRejected(SentinelRulesError):  # noqa: N818  # reads as what happened
+class RuleRejected(SentinelRulesError):  # reads as what happened
     """The whole revision is refused; the rules that were active stay active."""
 
     def __init__(self, problems: Iterable[Problem], *, total: int = 0) -> None:

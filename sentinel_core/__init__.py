@@ -7,9 +7,10 @@ with engine.entry("order:create"):
     ...
 """
 
+from typing import TYPE_CHECKING, Any
+
 from sentinel_core.context import context
 from sentinel_core.default import aentry, default_engine, entry, gauge, guard, report, set_default_engine
-from sentinel_core.engine import Engine
 from sentinel_core.entry import Blocked, Entry, trace
 from sentinel_core.errors import (
     AuthorityException,
@@ -25,6 +26,9 @@ from sentinel_core.errors import (
 )
 from sentinel_core.options import Statistics
 from sentinel_core.start import start
+
+if TYPE_CHECKING:
+    from sentinel_core.engine import Engine
 
 __all__ = [
     "AuthorityException",
@@ -52,3 +56,16 @@ __all__ = [
     "start",
     "trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The engine is loaded when it is first asked for: `sentinelctl --help` and an import of the errors do without."""
+    if name == "Engine":
+        from sentinel_core.engine import Engine
+
+        return Engine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "Engine"})

@@ -6,7 +6,6 @@ class to inherit from, so that compiled code calls `time.monotonic_ns` directly.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -27,6 +26,8 @@ def _sleep(ns: int) -> None:
 
 
 async def _asleep(ns: int) -> None:
+    import asyncio  # whoever awaits has loaded it; whoever only imports us should not
+
     await asyncio.sleep(ns / SECOND)
 
 

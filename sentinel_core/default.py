@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sentinel_core.engine import Engine
 from sentinel_core.entry import Entry
 from sentinel_core.guard import AsyncEntry, F, Guard, Handler
 from sentinel_core.plan import Args
+
+if TYPE_CHECKING:
+    from sentinel_core.engine import Engine
 
 _default: Engine | None = None
 
@@ -17,6 +19,8 @@ def default_engine() -> Engine:
     """The engine that module-level functions use; made when first asked for."""
     global _default  # noqa: PLW0603 (one per process is the point)
     if _default is None:
+        from sentinel_core.engine import Engine
+
         _default = Engine()
     return _default
 

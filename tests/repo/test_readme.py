@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = ("README.md", "README.zh-CN.md")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 IDENTITY = {
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
