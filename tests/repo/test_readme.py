@@ -79,7 +79,7 @@ def test_python_snippets_run_and_print_what_is_said(reader: Reader) -> None:
     assert re.fullmatch(
         r"order created\norder created\nrefused by flow/order:create/default, try again in \d+ ms\n", first
     )
-    assert second == "order for tea\n"
+    assert second == "order for tea | no coffee now, please try again later\n"
 
 
 def test_commands_run(reader: Reader) -> None:
