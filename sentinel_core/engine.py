@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from sentinel_core import views
 from sentinel_core.activation import Activation, by_hand
 from sentinel_core.audit.events import EventSink
 from sentinel_core.clock import SECOND, Clock
@@ -22,9 +23,9 @@ from sentinel_core.guard import AsyncEntry
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
 from sentinel_core.plan import PLAIN, Args, Plan, Snapshot, Transition
-from sentinel_core.rules import KINDS, Kind, Problem, Revision, RuleRejected, RuleSet, parse_rules
-from sentinel_core.rules.errors import Severity
-from sentinel_core.slots import Slot, discover
+from sentinel_core.remarks import annotated, refuse_as_java
+from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
+from sentinel_core.slots import discover, ordered
 from sentinel_core.snapshot import Compiler
 from sentinel_core.stats import Stats, stats_of
 
@@ -94,7 +95,7 @@ class Engine(Gate):
             environment=environment,
             instance=self.instance,
             sink=audit,
-            annotate=self._annotated,
+            annotate=lambda ruleset: annotated(self._slots, ruleset),
             wall=clock.wall,
         )
         empty = {kind: RuleSet.empty(kind) for kind in KINDS}
@@ -121,7 +122,7 @@ class Engine(Gate):
         self._check_open()
         ruleset = rules if isinstance(rules, RuleSet) else parse_rules(kind, rules, name=f"load_rules({kind!r})")
         if self.core.compat:
-            self._refuse_as_java(ruleset)
+            refuse_as_java(self._slots, ruleset)
         revision = revision or by_hand(self.app, ruleset, self.clock.wall())
         self._activation.activate({kind: ruleset.with_revision(revision)}, revision)
         return self.rules(kind)
@@ -253,37 +254,16 @@ class Engine(Gate):
     def explain(self, resource: str) -> list[dict[str, Any]]:
         """Per slot, in order: the rules that apply to a resource, in words and fields, with live values and states."""
         plan = self._plan(resource)
-        now = self.clock.monotonic_ns()
-        with self._guarded:
-            live = {checker.rule: checker.live(now) for checker in plan.checkers if checker.rule is not None}
-            shared = {checker.kind: checker.live(now) for checker in plan.checkers if checker.rule is None}
-        return [
-            {
-                "slot": kind,
-                "live": shared.get(kind, {}),
-                "rules": [
-                    {
-                        "path": rule.path,
-                        "says": rule.describe(),
-                        "rule": rule.to_json(),
-                        "live": live.get(rule, {}),
-                        "note": self._slots[kind].unenforced(rule),
-                    }
-                    for rule in plan.rules.get(kind, ())
-                ],
-            }
-            for kind in self._slots
-        ]
+        return views.explain(plan, self._slots, self._live(plan))
 
     def breakers(self, resource: str) -> tuple[dict[str, Any], ...]:
         """State and values of every breaker of a resource, in the order they are asked."""
-        plan = self._plan(resource)
+        return views.breakers(self._live(self._plan(resource)))
+
+    def _live(self, plan: Plan) -> list[tuple[Kind, Any, dict[str, Any]]]:
         now = self.clock.monotonic_ns()
         with self._guarded:
-            found = [(checker, checker.live(now)) for checker in plan.checkers]
-        return tuple(
-            {"kind": checker.kind, "rule": checker.rule.path, **live} for checker, live in found if "state" in live
-        )
+            return views.live_values(plan, now)
 
     def on_breaker(self, listener: BreakerListener) -> Callable[[], None]:
         """Adds a listener for the moves of breakers; returns what removes it again."""
@@ -296,29 +276,18 @@ class Engine(Gate):
 
     def status(self) -> dict[str, Any]:
         """What an operator asks first; plain JSON values."""
-        activation = self._activation
         snapshot = self.snapshot
         return {
             "app": self.app,
             "environment": self.environment,
             "instance": self.instance,
             "snapshot": snapshot.number,
-            "kinds": {kind: kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
+            "kinds": {kind: views.kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
             "subscriptions": [
                 {"source": each.source.uri, "kinds": list(each.kinds), "state": each.state.value}
                 for each in self._subscriptions
             ],
-            "activations": {
-                "activated": activation.activated,
-                "unchanged": activation.unchanged,
-                "rejected": activation.rejected,
-                "lastMs": activation.last_activation_ms,
-            },
-            "audit": {
-                "lateEvents": len(activation.late),
-                "lostEvents": activation.lost_events,
-                "error": activation.sink_error,
-            },
+            **views.activation_status(self._activation),
             "resources": len(self._compiler.nodes),
             "uncountedPasses": self._overflow.node.pass_sum(),
             "internalErrors": {"count": self._failures, "last": self._last_failure},
@@ -349,25 +318,6 @@ class Engine(Gate):
         several statements need more than that."""
         return self.core.lock or UNGUARDED
 
-    def _annotated(self, ruleset: RuleSet) -> RuleSet:
-        """The rule set with a warning for each rule that does not act as it is written."""
-        slot = self._slots.get(ruleset.kind)
-        if slot is None:
-            notes = [(index, rule, "no slot enforces this kind") for index, rule in enumerate(ruleset.rules)]
-        else:
-            notes = [(index, rule, note) for index, rule in enumerate(ruleset.rules) if (note := slot.unenforced(rule))]
-        problems = tuple(
-            problem(ruleset.kind, index, rule, f"loaded, but {note}", "warning") for index, rule, note in notes
-        )
-        return replace(ruleset, warnings=ruleset.warnings + problems) if problems else ruleset
-
-    def _refuse_as_java(self, ruleset: RuleSet) -> None:
-        slot = self._slots.get(ruleset.kind)
-        notes = [(index, rule, slot.refuses(rule)) for index, rule in enumerate(ruleset.rules)] if slot else []
-        faults = [problem(ruleset.kind, index, rule, note, "error") for index, rule, note in notes if note]
-        if faults:
-            raise RuleRejected(faults, total=len(ruleset.rules))
-
     def _check_open(self) -> None:
         if self._closed:
             raise EngineClosed(f"engine {self.app!r} is closed; make a new one")
@@ -381,35 +331,11 @@ class Engine(Gate):
             logger.error("internal error; the call passes unchecked", exc_info=error)
 
     def _transitions_ready(self) -> None:
-        transitions, self.core.transitions = self.core.transitions, []
+        with self._guarded:
+            transitions, self.core.transitions = self.core.transitions, []
         for transition in transitions:
             for listener in self._listeners:
                 try:
                     listener(transition)
                 except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
                     self._failed(error)
-
-
-def ordered(slots: Mapping[Kind, Slot], first: Sequence[Kind]) -> dict[Kind, Slot]:
-    """The slots in the wished order. Raises ValueError for a kind that has none."""
-    if unknown := [kind for kind in first if kind not in slots]:
-        raise ValueError(f"slot_order names {', '.join(unknown)}; the slots are {', '.join(slots)}")
-    return {kind: slots[kind] for kind in (*first, *(kind for kind in slots if kind not in first))}
-
-
-def problem(kind: Kind, index: int, rule: Any, note: str, severity: Severity) -> Problem:
-    """What the engine has to say about a rule that is valid in itself."""
-    code = "SR299" if severity == "warning" else "SR199"
-    return Problem(code, severity, note, path=f"$[{index}]", kind=kind, index=index, resource=rule.resource)
-
-
-def kind_status(ruleset: RuleSet) -> dict[str, Any]:
-    revision = ruleset.revision
-    return {
-        "rules": len(ruleset.rules),
-        "digest": ruleset.digest,
-        "commit": revision.provenance.commit_hash if revision else None,
-        "version": revision.version if revision else None,
-        "source": revision.source if revision else None,
-        "warnings": [str(problem) for problem in ruleset.warnings],
-    }

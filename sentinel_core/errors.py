@@ -33,7 +33,7 @@ class RuleRevision(NamedTuple):
         return " ".join(part[:12] for part in (self.commit, self.digest) if part)
 
 
-class BlockException(SentinelError):  # noqa: N818 (Sentinel's name; it is not an error of the caller's code)
+class BlockException(SentinelError):
     """A call was refused by a rule. Never counted as a failure by breakers. Pickles and copies whole."""
 
     kind: str = ""
@@ -137,11 +137,11 @@ class ParamFlowException(BlockException):
     kind = "param_flow"
 
 
-class EngineClosed(SentinelError):  # noqa: N818 (says what happened)
+class EngineClosed(SentinelError):
     """The engine was closed."""
 
 
-class KindTaken(SentinelError):  # noqa: N818 (says what happened)
+class KindTaken(SentinelError):
     """A kind may be fed by one subscription only."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -99,3 +99,10 @@ def discover() -> dict[str, Slot]:
     slots = [importlib.import_module(f"{__name__}.{module.name}").SLOT for module in pkgutil.iter_modules(__path__)]
     slots += [point.load() for point in entry_points(group=ENTRY_POINTS)]
     return {slot.kind: slot for slot in sorted(slots, key=lambda slot: (slot.rank, slot.kind))}
+
+
+def ordered(slots: Mapping[str, Slot], first: Sequence[str]) -> dict[str, Slot]:
+    """The slots in the wished order. Raises ValueError for a kind that has none."""
+    if unknown := [kind for kind in first if kind not in slots]:
+        raise ValueError(f"slot_order names {', '.join(unknown)}; the slots are {', '.join(slots)}")
+    return {kind: slots[kind] for kind in (*first, *(kind for kind in slots if kind not in first))}

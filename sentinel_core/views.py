@@ -1,0 +1,76 @@
+"""What people see of a running engine, as plain JSON values. The caller holds the engine's lock where one is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sentinel_core.activation import Activation
+from sentinel_core.plan import Plan
+from sentinel_core.rules import Kind, RuleSet
+from sentinel_core.slots import Slot
+
+
+def live_values(plan: Plan, now: int) -> list[tuple[Kind, Any, dict[str, Any]]]:
+    """(kind, rule or None, live values) of every checker in order; under the lock."""
+    return [(checker.kind, checker.rule, checker.live(now)) for checker in plan.checkers]
+
+
+def explain(
+    plan: Plan, slots: Mapping[Kind, Slot], values: list[tuple[Kind, Any, dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Per slot: what all its rules share, and each rule in words and fields with what it has counted."""
+    of_rule = {rule: live for _, rule, live in values if rule is not None}
+    of_slot = {kind: live for kind, rule, live in values if rule is None}
+    return [
+        {
+            "slot": kind,
+            "live": of_slot.get(kind, {}),
+            "rules": [
+                {
+                    "path": rule.path,
+                    "says": rule.describe(),
+                    "rule": rule.to_json(),
+                    "live": of_rule.get(rule, {}),
+                    "note": slot.unenforced(rule),
+                }
+                for rule in plan.rules.get(kind, ())
+            ],
+        }
+        for kind, slot in slots.items()
+    ]
+
+
+def breakers(values: list[tuple[Kind, Any, dict[str, Any]]]) -> tuple[dict[str, Any], ...]:
+    """The checkers that have a state, with their values."""
+    return tuple({"kind": kind, "rule": rule.path, **live} for kind, rule, live in values if "state" in live)
+
+
+def kind_status(ruleset: RuleSet) -> dict[str, Any]:
+    """Which rules of a kind run and where they came from."""
+    revision = ruleset.revision
+    return {
+        "rules": len(ruleset.rules),
+        "digest": ruleset.digest,
+        "commit": revision.provenance.commit_hash if revision else None,
+        "version": revision.version if revision else None,
+        "source": revision.source if revision else None,
+        "warnings": [str(problem) for problem in ruleset.warnings],
+    }
+
+
+def activation_status(activation: Activation) -> dict[str, Any]:
+    """How changes went, and whether their evidence is safe."""
+    return {
+        "activations": {
+            "activated": activation.activated,
+            "unchanged": activation.unchanged,
+            "rejected": activation.rejected,
+            "lastMs": activation.last_activation_ms,
+        },
+        "audit": {
+            "lateEvents": len(activation.late),
+            "lostEvents": activation.lost_events,
+            "error": activation.sink_error,
+        },
+    }
