@@ -72,13 +72,13 @@ class Activation:
 
     def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Outcome:
         """What a subscription calls. Raises RuleRejected after telling the audit once per content."""
-        with self.lock:
-            try:
-                rulesets = parse_revision(revision, kinds)
-            except RuleRejected as rejection:
+        try:
+            rulesets = parse_revision(revision, kinds)
+        except RuleRejected as rejection:
+            with self.lock:
                 self._reject(kinds, revision, rejection)
-                raise
-            return self.activate(rulesets, revision, silent=restored)
+            raise
+        return self.activate(rulesets, revision, silent=restored)
 
     def activate(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool = False) -> Outcome:
         """Runs these rule sets from now on. `silent`: what was known before a restart is no event."""
@@ -101,6 +101,7 @@ class Activation:
             with self.build_lock:
                 self.compiler.carry(old, new, changed)
                 self.compiler.listen(new, changed)
+                self.compiler.prune(new)
                 self.swap(new)
             self.activated += 1
             self.last_activation_ms = (time.perf_counter() - began) * 1000

@@ -47,7 +47,8 @@ class Engine(Gate):
     compat          "sentinel-1.8.9": decide as Java Sentinel 1.8.9 does, faults included
     slot_order      kinds in the order they are asked, e.g. ("system", "authority"); those left out follow as usual
     statistics      how calls are counted
-    read_machine    let the first rule that limits load or CPU start the thread that reads them
+    collect         let the first rule that needs a collector (load, CPU, an installed business collector) start the
+                    thread that reads it
     max_resources   unnamed resources that are counted; calls beyond pass uncounted, rules keep working
     """
 
@@ -63,7 +64,7 @@ class Engine(Gate):
         compat: str | None = None,
         slot_order: Sequence[Kind] = (),
         statistics: Statistics | None = None,
-        read_machine: bool = True,
+        collect: bool = True,
         max_resources: int = MAX_RESOURCES,
     ) -> None:
         if compat not in (None, SENTINEL_1_8_9):
@@ -108,7 +109,7 @@ class Engine(Gate):
         self._last_failure: str | None = None
         self._failure_said = -(1 << 61)
         self._overflow_said = False
-        self._read_machine = read_machine
+        self._collect = collect
         self._closed = False
 
     # Rules
@@ -169,13 +170,19 @@ class Engine(Gate):
 
     def _swap(self, snapshot: Snapshot) -> None:
         self.core.snapshot = snapshot
-        if not self._read_machine:
-            return
+        if self._collect:
+            self._ensure_collectors(snapshot)
+
+    def _ensure_collectors(self, snapshot: Snapshot) -> None:
         for kind, ruleset in snapshot.rulesets.items():
             slot = self._slots.get(kind)
-            if slot is not None and slot.universal:
-                for make in [make for rule in ruleset.rules for make in slot.readings(rule)]:
+            if slot is None or slot.readings is None:
+                continue
+            try:
+                for make in {make for rule in ruleset.rules for make in slot.readings(rule)}:
                     self.collectors.ensure(make)
+            except Exception as error:  # noqa: BLE001 (a collector that cannot be made is no reason to lose rules)
+                self._failed(error)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -71,6 +71,15 @@ class Compiler:
         if eager:
             self.forget_windows(new)
 
+    def prune(self, new: Snapshot) -> None:
+        """Forgets resources that no rule is about any more and that nobody is inside, as long as there are too many."""
+        for resource, plan in list(new.plans.items()):
+            if len(self.nodes) <= self.max_resources:
+                return
+            if not plan.rules and not plan.node.threads:
+                del new.plans[resource]
+                self.nodes.pop(resource, None)
+
     def find(self, snapshot: Snapshot, resource: str) -> Plan | None:
         """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit."""
         plan = snapshot.plans.get(resource)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,13 @@ class Collector(Protocol):
 
         What it raises is counted and logged; the gauge keeps its value and grows stale.
         """
+
+
+@cache
+def installed(metric: str) -> tuple[Callable[[], Collector], ...]:
+    """The collectors that packages offer for a metric: entry points of the group `sentinel.collectors` named like the
+    `bizMetricType`, each a class (or a function) that makes one."""
+    return tuple(point.load() for point in entry_points(group=ENTRY_POINTS, name=metric))
 
 
 class Collectors:
@@ -59,11 +67,6 @@ class Collectors:
                 return
             self._ensured.add(make)
         self.register(make())
-
-    def discover(self) -> None:
-        """Registers every collector of the entry-point group `sentinel.collectors` (a class or function making one)."""
-        for point in entry_points(group=ENTRY_POINTS):
-            self.register(point.load()())
 
     def refresh(self) -> None:
         """Reads every collector once, on this thread."""

@@ -89,7 +89,7 @@ class Slot:
     unenforced: Callable[[Any], str | None] = lambda _rule: None
     universal: bool = False
     eager: bool = False
-    readings: Callable[[Any], Sequence[Callable[[], Collector]]] = lambda _rule: ()
+    readings: Callable[[Any], Sequence[Callable[[], Collector]]] | None = None
     refuses: Callable[[Any], str | None] = lambda _rule: None
     rewrites: Callable[[Any], bool] = lambda _rule: False
 

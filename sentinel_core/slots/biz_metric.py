@@ -13,10 +13,11 @@ A metric without a value lets every call pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sentinel_core.clock import MS
+from sentinel_core.collectors import Collector, installed
 from sentinel_core.collectors.local import Gauge, RateWindow, oldest_allowed
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, Call, Checker, Transition
@@ -170,4 +171,9 @@ def compile_biz_metric(build: Build, node: ClusterNode, rules: Sequence[Any]) ->
     return [compile_one(build, node, rule) for rule in dict.fromkeys(rules) if rule.enabled]
 
 
-SLOT = Slot("biz_metric", 400, compile_biz_metric, eager=True)
+def readings(rule: Any) -> Sequence[Callable[[], Collector]]:
+    """The installed collectors of the rule's metric."""
+    return installed(rule.biz_metric_type) if rule.enabled else ()
+
+
+SLOT = Slot("biz_metric", 400, compile_biz_metric, eager=True, readings=readings)

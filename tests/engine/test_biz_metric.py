@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
+from types import ModuleType
 
 import pytest
 
 from sentinel_core import Engine
+from sentinel_core.collectors import installed
 from sentinel_core.testing import FakeClock
 
 Passes = Callable[..., int]
@@ -177,3 +181,28 @@ def test_a_collector_feeds_a_gauge(engine: Engine, passes: Passes) -> None:
     engine.collectors.refresh()
     assert passes(2, "r") == 0
     assert engine.collectors.failures == 1
+
+
+class Coupons:
+    """As a package would offer it: `COUPONS_LEFT = "shop.metrics:Coupons"` under `sentinel.collectors`."""
+
+    metric = "COUPONS_LEFT"
+
+    def collect(self) -> Mapping[str, float]:
+        return {"": 3}
+
+
+def test_an_installed_collector_is_found_by_the_name_of_its_metric(
+    engine: Engine, passes: Passes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = EntryPoint("COUPONS_LEFT", f"{__name__}:Coupons", "sentinel.collectors")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or ModuleType(__name__))
+    monkeypatch.setattr(sys.modules[__name__], "Coupons", Coupons, raising=False)
+    offered = {("sentinel.collectors", "COUPONS_LEFT"): [point]}
+    monkeypatch.setattr("sentinel_core.collectors.entry_points", lambda group, name: offered.get((group, name), []))
+    installed.cache_clear()
+    coupons = rule(bizMetricType="COUPONS_LEFT", threshold=5, direction="below", minRequestAmount=1)
+    engine.load_rules("biz_metric", coupons)
+    engine.collectors.refresh()
+    assert passes(2, "r") == 0
+    installed.cache_clear()

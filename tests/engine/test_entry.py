@@ -117,6 +117,21 @@ def test_resources_without_a_rule_are_limited(clock: FakeClock, caplog: pytest.L
     assert not engine.try_entry("late")
 
 
+def test_resources_of_old_rules_are_forgotten(clock: FakeClock) -> None:
+    """Years of changing rules do not fill the memory."""
+    engine = Engine(clock=clock, max_resources=10)
+    for generation in range(5):
+        names = [f"{generation}-{number}" for number in range(30)]
+        engine.load_rules("flow", [{"resource": name, "count": 1, "grade": 1} for name in names])
+        for name in names:
+            engine.entry(name).exit()
+    held = engine.entry("4-0", count=0)
+    engine.load_rules("flow", [])
+    assert len(engine.resources()) == 10
+    assert "4-0" in engine.resources(), "somebody is inside"
+    held.exit()
+
+
 def test_a_clock_that_stands_still_or_steps_changes_no_decision(engine: Engine, clock: FakeClock) -> None:
     """E14: wall time only labels; the monotonic source may repeat a value."""
     engine.load_rules("flow", [{"resource": "r", "count": 2, "grade": 1}])

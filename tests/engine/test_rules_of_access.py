@@ -59,7 +59,7 @@ def test_system_threads_never_overshoot(engine: Engine) -> None:
 
 
 def test_cpu_limits_once_it_is_known(clock: FakeClock) -> None:
-    engine = Engine(clock=clock, read_machine=False)
+    engine = Engine(clock=clock, collect=False)
     engine.load_rules("system", [{"highestCpuUsage": 0.8}])
     assert engine.try_entry("r", inbound=True)
     engine.gauge("system.cpu", 0.9)
@@ -69,7 +69,7 @@ def test_cpu_limits_once_it_is_known(clock: FakeClock) -> None:
 
 
 def test_load_limits_only_what_is_beyond_the_best_throughput(clock: FakeClock) -> None:
-    engine = Engine(clock=clock, read_machine=False)
+    engine = Engine(clock=clock, collect=False)
     engine.load_rules("system", [{"highestSystemLoad": 4}])
     engine.gauge("system.load", 5)
     inside = [engine.try_entry("r", inbound=True) for _ in range(20)]
