@@ -165,7 +165,7 @@ class Plan:
         runtime: Runtime,
         node: ClusterNode,
         checkers: Sequence[Checker],
-        rules: dict[str, tuple[Any, ...]],
+        rules: dict[str, list[Any]],
         states: dict[Any, Any],
     ) -> None:
         everything = runtime.compat

@@ -17,6 +17,8 @@ from sentinel_core.plan import Plan, Runtime, Snapshot
 from sentinel_core.rules import Kind, RuleSet
 from sentinel_core.slots import Build, Slot
 
+NONE: list[Any] = []
+
 
 class Compiler:
     """Turns rule sets into snapshots and resources into plans. The caller serialises all methods but `find`."""
@@ -52,15 +54,17 @@ class Compiler:
             if resource in new.plans:
                 continue
             # Java rebuilds the controllers of every flow rule when one changes; so compat keeps no plan whole.
-            kept = not self.runtime.compat and all(
-                plan.rules.get(kind, ()) == self.rules_of(new, kind, resource) for kind in kinds
-            )
-            if kept:
+            if not self.runtime.compat and self.stands(plan, new, kinds):
                 new.plans[resource] = plan
                 continue
             successor = new.plans[resource] = self.compile(new, plan.node, plan, kinds)
             if self.runtime.compat:
                 plan.successor = successor
+
+    def stands(self, plan: Plan, new: Snapshot, changed: Iterable[Kind]) -> bool:
+        """Whether a plan's resource has equal rules in `new`."""
+        resource = plan.node.resource
+        return all(plan.rules.get(kind, NONE) == self.rules_of(new, kind, resource) for kind in changed)
 
     def listen(self, new: Snapshot, changed: Iterable[Kind]) -> None:
         """Compiles at once what must hear of things before its first call (business metrics), deafens what is gone."""
@@ -105,7 +109,7 @@ class Compiler:
         """The plan of a resource with the state that `before` leaves to it."""
         kept = before.states if before is not None else {}
         build = Build(self.runtime, self.nodes, self.metrics, self.statistics, kept, changed)
-        rules: dict[Kind, tuple[Any, ...]] = {}
+        rules: dict[Kind, list[Any]] = {}
         checkers = []
         for kind, slot in self.slots.items():
             of_kind = self.rules_of(snapshot, kind, node.resource)
@@ -114,15 +118,18 @@ class Compiler:
                 checkers += slot.compile(build, node, of_kind)
         return Plan(self.runtime, node, checkers, rules, build.states)
 
-    def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> tuple[Any, ...]:
-        """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it."""
+    def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> list[Any]:
+        """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it.
+
+        Not to be changed: it may be the snapshot's own list.
+        """
         if self.slots[kind].universal:
-            return tuple(snapshot.rulesets[kind].rules) if kind in snapshot.rulesets else ()
-        named: list[Any] = snapshot.by_resource.get(kind, {}).get(resource, [])
+            return list(snapshot.rulesets[kind].rules) if kind in snapshot.rulesets else NONE
+        named: list[Any] = snapshot.by_resource.get(kind, {}).get(resource, NONE)
         patterns = snapshot.patterns.get(kind)
         if not patterns:
-            return tuple(named)
-        return (*named, *(rule for pattern, rule in patterns if pattern.fullmatch(resource)))
+            return named
+        return [*named, *(rule for pattern, rule in patterns if pattern.fullmatch(resource))]
 
     def is_named(self, snapshot: Snapshot, resource: str) -> bool:
         """Whether any rule is about this resource."""
