@@ -6,7 +6,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, Self
 
-from sentinel_core.errors import BlockException, RuleRevision, exception_class
+from sentinel_core.errors import BlockException, EntryOrderError, RuleRevision, exception_class
 from sentinel_core.plan import Call, Checker, Pass, Plan, Snapshot
 
 FAILED: Final = 1
@@ -52,6 +52,8 @@ class Entry(Pass):
         while plan.successor is not None:
             plan = plan.successor
         runtime = plan.runtime
+        if runtime.compat:
+            self.unwind()
         now = runtime.monotonic_ns()
         lock = runtime.lock
         try:
@@ -73,6 +75,25 @@ class Entry(Pass):
             runtime.failed(error)
         if runtime.transitions:
             runtime.transitions_ready()
+
+    def unwind(self) -> None:
+        """Java's order: the innermost entry of a context ends first. Otherwise all of them end, and this raises."""
+        if getattr(self, "token", None) is None:
+            return  # its block never began: it stands in no order
+        current, outer = _current.get(), self.outer()
+        if current is self:
+            _current.set(outer)
+        elif current is not outer and current is not None and self.state < DONE:
+            _current.set(None)
+            while current is not None:
+                current.exit()
+                current = current.outer()
+            raise EntryOrderError(f"{self.resource} ended before entries inside of it; all of them have been ended")
+
+    def outer(self) -> Entry | None:
+        """The entry around this one when its block began."""
+        token = getattr(self, "token", None)
+        return token.old_value if token is not None and isinstance(token.old_value, Entry) else None
 
     def __enter__(self) -> Self:
         self.token = _current.set(self)

@@ -8,6 +8,7 @@
     │   ├── SystemBlockException
     │   ├── AuthorityException
     │   └── ParamFlowException
+    ├── EntryOrderError               compat only: an entry ended while an inner one was open
     ├── EngineClosed                  the engine was closed before it was asked to subscribe or load
     └── KindTaken                     a kind is fed by one subscription already
 
@@ -135,6 +136,10 @@ class ParamFlowException(BlockException):
     """Too many requests with this argument."""
 
     kind = "param_flow"
+
+
+class EntryOrderError(SentinelError):
+    """Under compat, as Java's ErrorEntryFreeException: an outer entry ended first. Every open one has been ended."""
 
 
 class EngineClosed(SentinelError):

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from sentinel_core import Blocked, BlockException, Engine, Entry, FlowException, context, trace
+from sentinel_core import Blocked, BlockException, Engine, Entry, EntryOrderError, FlowException, context, trace
 from sentinel_core.context import wrap
 from sentinel_core.plan import Checker, Snapshot
 from sentinel_core.rules import Provenance, Revision, parse_rules
@@ -40,6 +40,19 @@ def test_entries_may_end_in_any_order(engine: Engine) -> None:
     outer.exit()
     inner.exit()
     assert (engine.stats("a").threads, engine.stats("b").threads) == (0, 0)
+
+
+def test_compat_wants_the_innermost_entry_to_end_first(clock: FakeClock) -> None:
+    engine = Engine(clock=clock, compat="sentinel-1.8.9")
+    with engine.entry("a"):
+        alone = engine.entry("b")
+        with engine.entry("c"):
+            alone.exit()
+    outer, inner = engine.entry("a").__enter__(), engine.entry("b").__enter__()
+    with pytest.raises(EntryOrderError, match="a ended before"):
+        outer.exit()
+    inner.exit()
+    assert [engine.stats(name).threads for name in "abc"] == [0, 0, 0]
 
 
 def test_an_exception_of_the_block_is_recorded_and_goes_on(engine: Engine) -> None:
