@@ -65,20 +65,31 @@ class Site:
         return parse_revision(revision, [kind])[kind].digest
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    site = Site(tmp_path)
-    (tmp_path / "rules").mkdir()
+def new_site(folder: Path) -> Site:
+    """An empty repository and its settings."""
+    site = Site(folder)
+    (folder / "rules").mkdir()
     site.git("init", "--quiet", "--initial-branch=main")
     site.settings.write_text(
         f"""\
 app: order-service
 environment: test
 stores:
-  - git+file://{tmp_path}/rules?ref=main&path=sentinel-rules.yaml
+  - git+file://{folder}/rules?ref=main&path=sentinel-rules.yaml
 lastKnownGood: .sentinel/last-good
-audit: {{outbox: .sentinel/outbox.db, store: "sqlite:///{tmp_path}/.sentinel/audit.db"}}
+audit: {{outbox: .sentinel/outbox.db, store: "sqlite:///{folder}/.sentinel/audit.db"}}
 """,
         encoding="utf-8",
     )
     return site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return new_site(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def module_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """One for all tests of a file."""
+    return new_site(tmp_path_factory.mktemp("site"))
