@@ -7,6 +7,7 @@ is held for the moment in which plans are carried over, never across I/O, so cal
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import threading
 import time
@@ -100,7 +101,7 @@ class Activation:
                 new = self.compiler.next(old, changed)
                 self.compiler.carry(old, new, changed)
             if not silent and self.sink is not None:
-                self._tell([self._changed(old.rulesets.get(kind), each, revision) for kind, each in changed.items()])
+                self._tell([self._changed(old, each, revision) for each in changed.values()])
             with self.build_lock:
                 self.compiler.carry(old, new, changed)
                 self.compiler.listen(new, changed)
@@ -119,15 +120,22 @@ class Activation:
         slot = self.compiler.slots.get(new.kind)
         return old.rules == new.rules and not (slot and any(slot.rewrites(rule) for rule in new.rules))
 
-    def _changed(self, old: RuleSet | None, new: RuleSet, revision: Revision) -> Event:
+    def _changed(self, old: Snapshot, new: RuleSet, revision: Revision) -> Event:
+        before = old.rulesets.get(new.kind)
+        # A kind that appears in a document that was seen before was added by somebody; it was not merely there.
+        known = any(
+            ruleset.revision is not None and ruleset.revision.source == revision.source
+            for ruleset in old.rulesets.values()
+        )
         return rule_changed(
             environment=self.environment,
             app=self.app,
-            old=old or RuleSet.empty(new.kind),
+            old=RuleSet.empty(new.kind) if before is None else before,
             new=new,
             revision=revision,
             at=self.wall(),
             instance=self.instance,
+            initial=False if known else None,
         )
 
     def _reject(self, kinds: Sequence[Kind], revision: Revision, rejection: RuleRejected) -> None:
@@ -222,7 +230,11 @@ def _collector_paused() -> Iterator[None]:
 
 
 def by_hand(app: str, ruleset: RuleSet, at: datetime) -> Revision:
-    """The revision of rules given through `Engine.load_rules`; the instant is all the version they have."""
+    """The revision of rules given through `Engine.load_rules`; instant and number are all the version they have."""
     text = SourceText(f"load_rules({ruleset.kind!r})", ruleset.canonical, "json")
-    version = str(int(at.timestamp() * 1000))
+    version = f"{int(at.timestamp() * 1000)}.{next(_loads)}"
     return Revision((text,), f"/api/{app}/{ruleset.kind}", version, Provenance(channel="api"), observed=True)
+
+
+_loads = itertools.count(1)
+"""Tells two loads of one millisecond apart: A to B and back within it are two changes."""

@@ -141,10 +141,11 @@ class Engine(Gate):
         soon as they are read (`wait_ready`). Raises KindTaken when another subscription feeds one of them."""
         self._check_open()
         wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        carried = {item.source: item.kinds for item in source.items(wanted)}
         subscription = Subscription(
             source,
             wanted,
-            lambda revision, restored: self._apply(wanted, revision, restored),
+            lambda revision, restored: self._apply(carried[revision.source], revision, restored),
             last_good=self.last_good,
             options=options,
             now=self.clock.wall,

@@ -192,3 +192,46 @@ def test_explain_says_what_applies_and_how_it_stands(engine: Engine) -> None:
     assert by_slot["flow"][0]["path"] == "flow/a/default"
     assert by_slot["flow"][0]["live"] == {"qps": 1.0, "limit": 5}
     assert by_slot["degrade"][0]["live"]["state"] == "CLOSED"
+
+
+def rules_text(*counts: int) -> str:
+    rules = [f'{{"resource": "r{index}", "grade": 1, "count": {count}}}' for index, count in enumerate(counts)]
+    return "[" + ",".join(rules) + "]"
+
+
+def test_clearing_and_filling_again_are_changes_that_somebody_made(engine: Engine, sink: Sink) -> None:
+    """Only the first look at a source is nobody's change; an empty set in between is not a first look."""
+    for text in (rules_text(5), "[]", rules_text(5)):
+        engine.load_rules("flow", text)
+    assert [event.payload["initial"] for event in sink.events] == [True, False, False]
+    assert [len(event.payload["changes"]) > 0 for event in sink.events] == [False, True, True]
+
+
+def test_a_kind_that_appears_in_a_known_document_was_added_by_somebody(engine: Engine, sink: Sink) -> None:
+    def document(text: str, version: str) -> Revision:
+        return Revision((SourceText("rules.yaml", text.encode()),), "/prod/git/rules", version)
+
+    flow = "flowRules: [{resource: a, count: 1}]\n"
+    degrade = "degradeRules: [{resource: a, grade: error_ratio, count: 0.5, timeWindow: 5}]\n"
+    apply(engine, document(flow, "1"))
+    apply(engine, document(flow + degrade, "2"))
+    assert [event.payload["initial"] for event in sink.events] == [True, False]
+
+
+def test_there_and_back_within_one_millisecond_are_different_events(engine: Engine, sink: Sink) -> None:
+    for count in (1, 2, 1, 2, 1):
+        engine.load_rules("flow", rules_text(count))
+    assert len({event.id for event in sink.events}) == len(sink.events) == 5
+
+
+def test_a_store_with_one_key_a_kind_feeds_several_kinds(engine: Engine) -> None:
+    source = MemorySource()
+    subscription = engine.subscribe(["flow", "degrade"], source)
+    for item in source.items(["flow", "degrade"]):
+        rules = {
+            "flow": rules_text(7),
+            "degrade": '[{"resource": "r0", "grade": 1, "count": 0.5, "timeWindow": 5}]',
+        }[item.kinds[0]]
+        source.set(item.key, rules)
+    assert subscription.wait_ready(5)
+    assert len(engine.rules("flow")) == len(engine.rules("degrade")) == 1
