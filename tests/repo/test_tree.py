@@ -53,7 +53,7 @@ def test_the_text_of_the_repository_names_no_machine() -> None:
         if path == Path(__file__):
             continue
         found = machine.search(path.read_text(encoding="utf-8"))
-        assert found is None, f"{path.relative_to(ROOT)} names {found and found.group()}"
+        assert found is None, f"{path.relative_to(ROOT)} names {found.group()}"
 
 
 def test_every_decision_record_has_the_same_headings() -> None:
