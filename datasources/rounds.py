@@ -28,6 +28,9 @@ from sentinel_core.rules import Revision, RuleRejected
 Apply = Callable[[Revision, bool], Outcome]
 """(revision, restored from the last run) → what became of it. Raises RuleRejected to refuse the content for good;
 anything else means that it could not be applied now and is tried again."""
+Recorded = Callable[[], bool]
+"""Whether the evidence of all that was applied is safe. While it is not, the last good copy stays behind: a restart
+then finds the change anew and tells of it again."""
 
 _log = logging.getLogger("sentinel.datasources")
 _HISTORY_DEPTH = 20
@@ -56,6 +59,7 @@ class ItemRounds:
         apply: Apply,
         *,
         last_good: LastGood | None,
+        recorded: Recorded,
         loop: LoopState,
         record: Record,
         lock: threading.Condition,
@@ -66,6 +70,9 @@ class ItemRounds:
         self._item = item
         self._apply = apply
         self._last_good = last_good
+        self._recorded = recorded
+        self._unsaved: Revision | None = None
+        """Active, but not saved yet, because its evidence is not safe."""
         self._loop = loop
         self._record = record
         self._lock = lock
@@ -141,6 +148,8 @@ class ItemRounds:
 
     def _confirm(self, revision: Revision, digest: str) -> None:
         if (admitted := self._admitted(revision)) is not None:
+            if self._unsaved is not None:
+                self._save(self._unsaved)
             with self._lock:
                 self._record.restored = False
                 self._loop.in_sync(admitted, digest)
@@ -162,12 +171,20 @@ class ItemRounds:
 
     def _activate(self, revision: Revision, digest: str) -> None:
         outcome = self._apply(revision, False)  # noqa: FBT003 - the order is the contract of `Apply`
-        if self._last_good:
-            self._last_good.save(self._item, revision)
+        self._save(revision)
         with self._lock:
             self._record.applied(outcome)
             self._record.restored = False
             self._loop.in_sync(revision, digest)
+
+    def _save(self, revision: Revision) -> None:
+        if self._last_good is None:
+            return
+        if self._recorded():
+            self._last_good.save(self._item, revision)
+            self._unsaved = None
+        else:
+            self._unsaved = revision
 
     def _refuse(self, revision: Revision, digest: str, rejection: RuleRejected) -> None:
         first = rejection.errors[0] if rejection.errors else rejection

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from sentinel_core.datasources.contract import Readable
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import State, SubscriptionOptions
-from sentinel_core.datasources.rounds import Apply, Clocks
+from sentinel_core.datasources.rounds import Apply, Clocks, Recorded
 from sentinel_core.datasources.status import ItemStatus
 from sentinel_core.datasources.worker import ItemWorker
 from sentinel_core.rules import Kind
@@ -41,6 +41,7 @@ class Subscription:
         apply: Apply,
         *,
         last_good: LastGood | None = None,
+        recorded: Recorded = lambda: True,
         options: SubscriptionOptions | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -59,6 +60,7 @@ class Subscription:
                 item,
                 apply,
                 last_good=last_good,
+                recorded=recorded,
                 options=options or SubscriptionOptions(),
                 clocks=self._clocks,
                 announce=self._announce,

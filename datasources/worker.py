@@ -18,7 +18,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import LoopState, State, SubscriptionOptions
-from sentinel_core.datasources.rounds import Apply, Clocks, ItemRounds, words
+from sentinel_core.datasources.rounds import Apply, Clocks, ItemRounds, Recorded, words
 from sentinel_core.datasources.status import ItemStatus, Record
 
 _log = logging.getLogger("sentinel.datasources")
@@ -34,6 +34,7 @@ class ItemWorker:
         apply: Apply,
         *,
         last_good: LastGood | None,
+        recorded: Recorded,
         options: SubscriptionOptions,
         clocks: Clocks,
         announce: Callable[[ItemStatus], int],
@@ -53,6 +54,7 @@ class ItemWorker:
             item,
             apply,
             last_good=last_good,
+            recorded=recorded,
             loop=self._loop,
             record=self._record,
             lock=self._lock,

@@ -147,6 +147,7 @@ class Engine(Gate):
             wanted,
             lambda revision, restored: self._apply(carried[revision.source], revision, restored),
             last_good=self.last_good,
+            recorded=lambda: not self._activation.late,
             options=options,
             now=self.clock.wall,
         )

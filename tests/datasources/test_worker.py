@@ -33,6 +33,7 @@ class Bench:
     """A worker without threads, and its world."""
 
     def __init__(self, recorder: Any, *, source: Any = None, last_good: LastGood | None = None) -> None:
+        self.evidence_is_safe = True
         self.source = source or MemorySource()
         self.now = 1000.0
         self.told: list[ItemStatus] = []
@@ -42,6 +43,7 @@ class Bench:
             item,
             recorder,
             last_good=last_good,
+            recorded=lambda: self.evidence_is_safe,
             options=SubscriptionOptions(),
             clocks=Clocks(lambda: self.now, lambda: datetime(2026, 11, 30, tzinfo=UTC), lambda: 0.5),
             announce=self.announce,
@@ -243,3 +245,24 @@ def test_a_copy_that_cannot_be_saved_is_shown_and_stops_nothing(recorder: Any, t
     status = Bench(recorder, last_good=LastGood(tmp_path / "taken")).put(A)
     assert status.state is State.READY
     assert "cannot be written" in str(status.last_good_problem)
+
+
+def test_the_last_good_copy_waits_for_the_evidence(recorder: Any, tmp_path: Path) -> None:
+    """A restart must find the change anew and tell of it, when the event was lost with the process."""
+    last_good = LastGood(tmp_path)
+    bench = Bench(recorder, last_good=last_good)
+    (item,) = bench.source.items(["flow"])
+
+    def saved() -> bytes | None:
+        revision = LastGood(tmp_path).load(item)
+        return revision.texts[0].content if revision else None
+
+    bench.put(A)
+    bench.evidence_is_safe = False
+    bench.put(B)
+    assert (recorder.contents, saved()) == ([A, B], A)
+    bench.step()
+    assert saved() == A
+    bench.evidence_is_safe = True
+    bench.step()
+    assert saved() == B

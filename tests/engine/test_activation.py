@@ -235,3 +235,28 @@ def test_a_store_with_one_key_a_kind_feeds_several_kinds(engine: Engine) -> None
         source.set(item.key, rules)
     assert subscription.wait_ready(5)
     assert len(engine.rules("flow")) == len(engine.rules("degrade")) == 1
+
+
+def test_a_process_that_dies_while_its_outbox_fails_tells_the_change_after_a_restart(
+    clock: FakeClock, sink: Sink, tmp_path: Path
+) -> None:
+    source = MemorySource("rules")
+    (item,) = source.items(["flow"])
+    source.set(item.key, rules_text(1))
+
+    def life(count: int, *, broken: bool) -> None:
+        sink.broken = broken
+        engine = Engine(app="shop", clock=clock, audit=sink, last_good=LastGood(tmp_path))
+        engine.subscribe("flow", source)
+        deadline = time.monotonic() + 5
+        while [rule.count for rule in engine.rules("flow").rules] != [count] and time.monotonic() < deadline:
+            time.sleep(0.002)
+        assert [rule.count for rule in engine.rules("flow").rules] == [count]
+        engine.close()
+
+    life(1, broken=False)
+    source.set(item.key, rules_text(2))
+    life(2, broken=True)
+    assert len(sink.events) == 1
+    life(2, broken=False)
+    assert [event.payload["changes"][0]["new"] for event in sink.events[1:]] == [2]
