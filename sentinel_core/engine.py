@@ -27,7 +27,7 @@ from sentinel_core.remarks import annotated, refuse_as_java
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
 from sentinel_core.snapshot import Compiler
-from sentinel_core.stats import Stats, stats_of
+from sentinel_core.stats import Stats, Totals, stats_of, totals_of
 
 logger = logging.getLogger("sentinel_core")
 
@@ -248,6 +248,11 @@ class Engine(Gate):
         with self._guarded:
             return stats_of(self._compiler.nodes.get(resource), now)
 
+    def totals(self, resource: str) -> Totals:
+        """The counts of a resource, or of all inbound calls (`INBOUND`), since the engine first saw it."""
+        with self._guarded:
+            return totals_of(self.node(resource))
+
     def node(self, resource: str) -> Node | None:
         """The live counters of a resource, or of all inbound calls (`INBOUND`); for exporters and tests."""
         return self.core.inbound if resource == INBOUND else self._compiler.nodes.get(resource)
@@ -298,7 +303,7 @@ class Engine(Gate):
             ],
             **views.activation_status(self._activation),
             "resources": len(self._compiler.nodes),
-            "uncountedPasses": self._overflow.node.pass_sum(),
+            "uncountedPasses": self._overflow.node.lifetime().passed,
             "internalErrors": {"count": self._failures, "last": self._last_failure},
             "metrics": {"invalid": self.metrics.invalid, "refused": self.metrics.refused},
         }

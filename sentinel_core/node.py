@@ -43,15 +43,37 @@ class Node(Window):
 class ClusterNode(Node):
     """A resource: the counts of all its calls. Lives as long as the engine, across every change of rules."""
 
-    __slots__ = ("contexts", "era", "origins", "resource")
+    __slots__ = ("blocker", "contexts", "era", "origins", "others_blocked", "resource")
 
     def __init__(self, resource: str, length: int, size: int, minute: bool) -> None:
         super().__init__(length, size, minute)
         self.resource = resource
         self.era = 0
         """Goes up with every transition of a breaker of this resource; an entry remembers the one it began in."""
+        self.blocker = ""
+        """The kind that blocked last. What it blocked is all that was ever blocked, less `others_blocked`: so a block
+        costs no look-up as long as the same kind blocks."""
+        self.others_blocked: dict[str, int] | None = None
+        """Requests blocked by each kind before the last change of `blocker`."""
         self.origins: dict[str, Node] = {}
         self.contexts: dict[str, Node] = {}
+
+    def block_by(self, kind: str, now: int, count: int) -> None:
+        """Counts a call that a rule of this kind has blocked."""
+        if kind is not self.blocker:
+            self.others_blocked = self.blocked_by()
+            self.blocker = kind
+        if now >= self.end:
+            self.roll(now)
+        self.blocked += count
+
+    def blocked_by(self) -> dict[str, int]:
+        """Requests that each kind has blocked since the engine began."""
+        counts = dict(self.others_blocked) if self.others_blocked is not None else {}
+        last = self.lifetime().blocked - sum(counts.values())
+        if last:
+            counts[self.blocker] = counts.get(self.blocker, 0) + last
+        return counts
 
     def by_origin(self, origin: str, limit: int) -> Node | None:
         """The node of one caller, made when first asked for; None beyond `limit` callers."""

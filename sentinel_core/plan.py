@@ -234,7 +234,7 @@ class Plan:
         """Counts a block by the checker at `place` (from 1) and gives back what those in front of it have lent."""
         if held >= 0:
             self.release(now, place - 1, held)
-        self.node.block(now, count)
+        self.node.block_by(self.checkers[place - 1].kind, now, count)
         for other in call.nodes:
             other.block(now, count)
         return -place

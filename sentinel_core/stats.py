@@ -1,12 +1,13 @@
-"""What `engine.stats` shows: the counts of one resource, read at one instant."""
+"""What `engine.stats` and `engine.totals` show: the counts of one resource, read at one instant."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sentinel_core.clock import MS
-from sentinel_core.node import Node
+from sentinel_core.node import ClusterNode, Node
 from sentinel_core.window import NO_RT
 
 
@@ -39,6 +40,38 @@ class Stats:
         """Under the names of the pinned API: pass, block, success, exception, avg_rt, min_rt, threads."""
         values = asdict(self)
         return {"pass": values.pop("passed"), "block": values.pop("blocked"), **values}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Requests of a resource since the engine first saw it; only ever grows, but for `threads`."""
+
+    passed: int = 0
+    blocked: int = 0
+    success: int = 0
+    exception: int = 0
+    rt_ns: int = 0
+    """Sum of response times, one for each completion whatever its count."""
+    blocked_by: Mapping[str, int] = field(default_factory=dict)
+    """`blocked` by the kind of the rule that decided; empty for the inbound total."""
+    threads: int = 0
+    """Calls inside now."""
+
+
+def totals_of(node: Node | None) -> Totals:
+    """The lifetime counts of a node; zeros for one that does not exist. The caller holds the lock."""
+    if node is None:
+        return Totals()
+    counts = node.lifetime()
+    return Totals(
+        passed=counts.passed,
+        blocked=counts.blocked,
+        success=counts.success,
+        exception=counts.errors,
+        rt_ns=counts.rt,
+        blocked_by=node.blocked_by() if isinstance(node, ClusterNode) else {},
+        threads=node.threads,
+    )
 
 
 def stats_of(node: Node | None, now: int) -> Stats:

@@ -70,6 +70,7 @@ class Window:
         "second",
         "size",
         "success",
+        "total",
     )
 
     def __init__(self, length: int = 500 * MS, size: int = 2, minute: bool = False) -> None:
@@ -97,6 +98,8 @@ class Window:
         """The second that is being folded; complete once the newest bucket belongs to a later one."""
         self.previous: Bucket | None = None
         self.minute: list[Bucket] | None = [] if minute else None
+        self.total = Bucket(0)
+        """Everything since the window was made, but for the newest bucket (see `lifetime`)."""
 
     def roll(self, now: int) -> None:
         """Starts the bucket that holds `now` and forgets those that left. A `now` before `end` changes nothing."""
@@ -143,6 +146,8 @@ class Window:
         second = self.second_of(bucket.start)
         second.add(bucket)
         second.passed -= self.carried
+        self.total.add(bucket)
+        self.total.passed -= self.carried
 
     def second_of(self, instant: int) -> Bucket:
         """The bucket of the whole second that holds an instant, the newest there is."""
@@ -167,6 +172,7 @@ class Window:
             self.borrowed = {}
         self.borrowed[start] = self.borrowed.get(start, 0) + count
         self.second_of(now).passed += count
+        self.total.passed += count
 
     def take_borrowed(self, start: int) -> int:
         """What the bucket that begins at `start` owes; debts of buckets that were skipped are forgiven."""
@@ -226,6 +232,14 @@ class Window:
         if self.previous is not None and self.previous.start == wanted:
             return self.previous
         return None
+
+    def lifetime(self) -> Bucket:
+        """The counts since the window was made; what was passed ahead of its time is in from the start."""
+        total = Bucket(0)
+        total.add(self.total)
+        total.add(self.newest())
+        total.passed -= self.carried
+        return total
 
     def last_minute(self, now: int) -> Bucket:
         """The sum of the last 60 seconds with the current one, for windows that keep them."""
