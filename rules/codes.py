@@ -1,6 +1,7 @@
 """Every code that a problem can carry, with one line of meaning. Codes are stable: they are never reused.
 
-SR0xx is about the text, SR1xx makes rules invalid, SR2xx are remarks about valid rules.
+SR0xx is about the text, SR1xx makes rules invalid, SR2xx are remarks about valid rules. The last of the latter two are
+an engine's, which knows more than the text says.
 """
 
 CODES: dict[str, str] = {
@@ -31,6 +32,7 @@ CODES: dict[str, str] = {
     "SR113": "The threshold is so small that no call would ever pass.",
     "SR114": "A hot parameter's value does not fit its class type.",
     "SR115": "An environment's overlay does not fit its base.",
+    "SR199": "Under `compat`, Java Sentinel 1.8.9 fails to build the rule, so the list is refused as there.",
     "SR201": "An unknown field in JSON is ignored.",
     "SR202": "The threshold is absent and read as 0, as Java does, which blocks every call.",
     "SR203": "Grade 2 of a flow rule is read as threads and published as 0.",
@@ -48,4 +50,6 @@ CODES: dict[str, str] = {
     "SR215": "The rule is disabled.",
     "SR216": "A class type is unknown and read as text.",
     "SR217": "The last system rule limits nothing, which switches Java's checks off.",
+    "SR299": "The rule is loaded, but does not act as it is written (a cluster rule without a token server), "
+    "or no slot enforces its kind.",
 }

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sentinel_core.rules.codes import CODES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -54,6 +56,12 @@ def test_the_text_of_the_repository_names_no_machine() -> None:
             continue
         found = machine.search(path.read_text(encoding="utf-8"))
         assert found is None, f"{path.relative_to(ROOT)} names {found.group()}"
+
+
+def test_every_problem_code_of_any_source_is_in_the_table_and_none_is_left_over() -> None:
+    sources = [path for path in tracked("*.py") if "tests" not in path.parts and path.name != "codes.py"]
+    used = {code for path in sources for code in re.findall(r"\bSR\d{3}\b", path.read_text(encoding="utf-8"))}
+    assert used == set(CODES)
 
 
 def test_every_decision_record_has_the_same_headings() -> None:

@@ -47,7 +47,8 @@ def test_every_kind_has_the_same_shape(model: type[Rule]) -> None:
 
 
 def test_every_code_in_use_has_a_meaning_and_none_is_left_over() -> None:
-    assert set(re.findall(r"\bSR\d{3}\b", SOURCES)) == set(CODES)
+    """Those of an engine, SR199 and SR299, stand elsewhere: tests/repo looks at all sources."""
+    assert set(re.findall(r"\bSR\d{3}\b", SOURCES)) == set(CODES) - {"SR199", "SR299"}
     assert all(meaning.endswith(".") for meaning in CODES.values())
 
 
