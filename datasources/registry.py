@@ -78,7 +78,7 @@ def _scheme(name: str, shown: str) -> Scheme:
             f"sentinel-control-plane[{name}]. Supported: {forms}"
         )
     near = difflib.get_close_matches(name, [*known, *_PLANNED], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise SourceMisconfigured(
         f"{shown}: unknown scheme {name}{hint} Supported: {forms}. Others come with packages that declare "
         f"the entry point {ENTRY_POINTS}"
@@ -97,7 +97,7 @@ def _checked(scheme: Scheme, name: str, value: Any, shown: str) -> Any:
     if name in scheme.options:
         return value
     near = difflib.get_close_matches(name, scheme.options, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     known = ", ".join(sorted(scheme.options)) or "none"
     raise SourceMisconfigured(f"{shown}: unknown parameter {name}{hint} Known here: {known}")
 

@@ -53,6 +53,8 @@ def test_a_token_is_no_part_of_a_sources_identity() -> None:
     ("uri", "words"),
     [
         ("fiel:///x", "unknown scheme fiel; did you mean file?"),
+        ("consul://x", "unknown scheme consul. Supported: "),
+        ("file:///x?zz=5", "unknown parameter zz. Known here: "),
         ("consul://x", "entry point sentinel.datasources"),
         ("nacos://127.0.0.1:8848", "sentinel-control-plane[nacos]"),
         ("etcd://127.0.0.1:2379", "not supported by this version"),
