@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Queue
 
 from sentinel_core import Engine
-from sentinel_core.datasources import FileSource, GitSource, Outcome, Readable, Subscription
+from sentinel_core.datasources import Applied, FileSource, GitSource, Outcome, Readable, Subscription
 from sentinel_core.rules import KINDS
 
 RULES_PER_FILE = 20
@@ -101,7 +101,9 @@ def idle_share(seconds: float = 1.0) -> float:
 
 
 def nothing(source: Readable) -> Subscription:
-    return Subscription(source, KINDS, lambda _revision, _restored: Outcome.ACTIVATED).start()
+    return Subscription(
+        source, KINDS, lambda _revision, _restored: Applied(Outcome.ACTIVATED, frozenset(KINDS))
+    ).start()
 
 
 def engine(source: Readable) -> Subscription:

@@ -21,7 +21,7 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.file import FileSource
 from sentinel_core.datasources.git import GitSource
 from sentinel_core.datasources.last_good import LastGood
-from sentinel_core.datasources.loop import Outcome, State, SubscriptionOptions
+from sentinel_core.datasources.loop import Applied, Outcome, State, SubscriptionOptions
 from sentinel_core.datasources.memory import MemorySource
 from sentinel_core.datasources.registry import Scheme, open, schemes  # noqa: A004 - datasources.open(…) is the public name
 from sentinel_core.datasources.rounds import Apply
@@ -31,6 +31,7 @@ from sentinel_core.datasources.uri import mask_uri
 
 __all__ = [
     "Absent",
+    "Applied",
     "Apply",
     "Counters",
     "DatasourceError",

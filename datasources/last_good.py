@@ -1,8 +1,10 @@
-"""The last revision that was activated, kept on disk so that a service starts with rules when its store is down.
+"""The last revisions that were activated, kept on disk so that a service starts with rules when its store is down.
 
-A file holds one item: a line with the format's version and the SHA-256 of all that follows, a line of JSON (identity,
-provenance, lengths of the texts), then the texts as they were delivered. Anything that does not add up is refused with
-a reason; a folder that cannot be written costs the safety net and nothing else.
+A file holds one item: a line with the format's version and the SHA-256 of all that follows, a line of JSON (per
+revision its identity, provenance, kinds and the lengths of its texts), then the texts as they were delivered. Usually
+that is one revision; an older one stays for the kinds that newer ones do not carry any more, because their rules stay
+active too. Anything that does not add up is refused with a reason; a folder that cannot be written costs the safety net
+and nothing else.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sentinel_core.datasources.atomic import replace_file
 from sentinel_core.datasources.contract import Item
-from sentinel_core.rules import Provenance, Revision, SourceText
+from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MAGIC = "sentinel-last-good"
 _FORMAT = 1
@@ -36,6 +38,7 @@ class LastGood:
         self._folder = Path(folder)
         self._now = now
         self._problems: dict[str, str] = {}
+        self._saved: dict[str, tuple[_Saved, ...]] = {}
 
     def path(self, item: Item) -> Path:
         """The item's file: a readable name plus enough of a hash to tell sources apart."""
@@ -46,47 +49,68 @@ class LastGood:
         """What the last `load` or `save` of this item met; None when it went well."""
         return self._problems.get(item.source)
 
-    def load(self, item: Item) -> Revision | None:
-        """The saved revision; None when there is none or it cannot be trusted."""
-        path = self.path(item)
+    def load(self, item: Item) -> tuple[Revision, ...]:
+        """The saved revisions, oldest first: applied in this order they are what was active. Empty when there are none
+        or they cannot be trusted."""
         self._problems.pop(item.source, None)
         try:
-            return _decode(path.read_bytes(), item.source)
+            saved = _decode(self.path(item).read_bytes(), item.source)
         except FileNotFoundError:
-            return None
+            saved = ()
         except (OSError, _NotUsableError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            self._problems[item.source] = f"{path} is not used: {why}; it is replaced at the next activation"
-            return None
+            self._problems[item.source] = f"{self.path(item)} is not used: {why}; it is replaced at the next activation"
+            saved = ()
+        self._saved[item.source] = saved
+        return tuple(entry.revision for entry in saved)
 
-    def save(self, item: Item, revision: Revision) -> None:
-        """Replaces the saved revision in one step: after a crash the file is the old one or the new one, whole."""
+    def save(self, item: Item, revision: Revision, kinds: frozenset[Kind]) -> None:
+        """Adds the revision that was activated with its kinds, in one step: after a crash the file is the old one or
+        the new one, whole."""
         path = self.path(item)
+        if item.source not in self._saved:
+            self.load(item)
+        older = (_Saved(entry.kinds - kinds, entry.revision) for entry in self._saved[item.source])
+        saved = (*(entry for entry in older if entry.kinds), _Saved(kinds, revision))
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(path, _encode(revision, self._now()), mode=0o600)
+            replace_file(path, _encode(saved, self._now()), mode=0o600)
         except OSError as error:
             self._problems[item.source] = (
                 f"{path} cannot be written: {error.strerror}; a restart would find older rules"
             )
         else:
+            self._saved[item.source] = saved
             self._problems.pop(item.source, None)
 
 
-def _encode(revision: Revision, saved_at: datetime) -> bytes:
-    header = {
-        "source": revision.source,
-        "version": revision.version,
-        "observed": revision.observed,
-        "savedAt": saved_at.isoformat(),
-        "provenance": _provenance_to_json(revision.provenance),
-        "texts": [{"name": text.name, "format": text.format, "length": len(text.content)} for text in revision.texts],
-    }
-    body = json.dumps(header, ensure_ascii=False).encode() + b"\n" + b"".join(text.content for text in revision.texts)
+class _Saved(NamedTuple):
+    """A revision and the kinds whose active rules are its."""
+
+    kinds: frozenset[Kind]
+    revision: Revision
+
+
+def _encode(saved: tuple[_Saved, ...], saved_at: datetime) -> bytes:
+    header = {"savedAt": saved_at.isoformat(), "revisions": [_header(entry) for entry in saved]}
+    contents = b"".join(text.content for entry in saved for text in entry.revision.texts)
+    body = json.dumps(header, ensure_ascii=False).encode() + b"\n" + contents
     return f"{_MAGIC} {_FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode() + body
 
 
-def _decode(data: bytes, source: str) -> Revision:
+def _header(entry: _Saved) -> dict[str, Any]:
+    revision = entry.revision
+    return {
+        "kinds": sorted(entry.kinds),
+        "source": revision.source,
+        "version": revision.version,
+        "observed": revision.observed,
+        "provenance": _provenance_to_json(revision.provenance),
+        "texts": [{"name": text.name, "format": text.format, "length": len(text.content)} for text in revision.texts],
+    }
+
+
+def _decode(data: bytes, source: str) -> tuple[_Saved, ...]:
     first, _, body = data.partition(b"\n")
     words = first.decode("ascii", "replace").split(" ")
     if len(words) != 3 or words[0] != _MAGIC:
@@ -97,23 +121,26 @@ def _decode(data: bytes, source: str) -> Revision:
         raise _NotUsableError("its checksum is wrong (torn or altered)")
     line, _, contents = body.partition(b"\n")
     try:
-        header = json.loads(line)
-        revision = _revision(header, contents)
+        saved = tuple(_entries(json.loads(line)["revisions"], contents))
     except (ValueError, KeyError, TypeError) as error:
         raise _NotUsableError(f"its header cannot be read ({error})") from error
-    if revision.source != source:
-        raise _NotUsableError(f"it belongs to {revision.source}")
-    return revision
+    for entry in saved:
+        if entry.revision.source != source:
+            raise _NotUsableError(f"it belongs to {entry.revision.source}")
+    return saved
 
 
-def _revision(header: dict[str, Any], contents: bytes) -> Revision:
-    texts, start = [], 0
-    for text in header["texts"]:
-        end = start + text["length"]
-        texts.append(SourceText(text["name"], contents[start:end], text["format"]))
-        start = end
-    provenance = _provenance_from_json(header["provenance"])
-    return Revision(tuple(texts), header["source"], header["version"], provenance, observed=header["observed"])
+def _entries(headers: list[dict[str, Any]], contents: bytes) -> Iterator[_Saved]:
+    start = 0
+    for header in headers:
+        texts = []
+        for text in header["texts"]:
+            end = start + text["length"]
+            texts.append(SourceText(text["name"], contents[start:end], text["format"]))
+            start = end
+        provenance = _provenance_from_json(header["provenance"])
+        revision = Revision(tuple(texts), header["source"], header["version"], provenance, observed=header["observed"])
+        yield _Saved(frozenset(header["kinds"]), revision)
 
 
 def _provenance_to_json(provenance: Provenance) -> dict[str, str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from sentinel_core.datasources.contract import Absent, Reading
 from sentinel_core.datasources.names import is_blank
-from sentinel_core.rules import Revision
+from sentinel_core.rules import Kind, Revision
 
 
 class State(Enum):
@@ -33,6 +34,13 @@ class Outcome(Enum):
     ACTIVATED = "activated"
     UNCHANGED = "unchanged"
     """Other bytes, the same rules: nothing was swapped, reset or recorded."""
+
+
+class Applied(NamedTuple):
+    """What became of a revision, and the kinds it carried. Rules of other kinds stay on from an older revision."""
+
+    outcome: Outcome
+    kinds: frozenset[Kind]
 
 
 class Verdict(Enum):

@@ -19,13 +19,13 @@ from sentinel_core.datasources.contract import (
     SourceMisconfigured,
 )
 from sentinel_core.datasources.last_good import LastGood
-from sentinel_core.datasources.loop import LoopState, Outcome, Verdict
+from sentinel_core.datasources.loop import Applied, LoopState, Verdict
 from sentinel_core.datasources.names import is_blank
 from sentinel_core.datasources.status import Record
 from sentinel_core.datasources.uri import mask_uri
-from sentinel_core.rules import Revision, RuleRejected
+from sentinel_core.rules import Kind, Revision, RuleRejected
 
-Apply = Callable[[Revision, bool], Outcome]
+Apply = Callable[[Revision, bool], Applied]
 """(revision, restored from the last run) → what became of it. Raises RuleRejected to refuse the content for good;
 anything else means that it could not be applied now and is tried again."""
 Recorded = Callable[[], bool]
@@ -71,7 +71,7 @@ class ItemRounds:
         self._apply = apply
         self._last_good = last_good
         self._recorded = recorded
-        self._unsaved: Revision | None = None
+        self._unsaved: tuple[Revision, frozenset[Kind]] | None = None
         """Active, but not saved yet, because its evidence is not safe."""
         self._loop = loop
         self._record = record
@@ -80,18 +80,16 @@ class ItemRounds:
         self._stopped = stopped
 
     def restore(self) -> None:
-        """Applies the last good revision, on the caller's thread. Whatever goes wrong is shown and passed over."""
-        revision = self._last_good.load(self._item) if self._last_good else None
-        if revision is None:
-            return
-        try:
-            self._apply(revision, True)  # noqa: FBT003 - the order is the contract of `Apply`
-        except Exception as error:  # noqa: BLE001 - a bad copy must not keep the service from starting
-            self._note_error(f"the rules of the last run are not taken: {words(error)}")
-            return
-        with self._lock:
-            self._record.restored = True
-            self._loop.restored(revision, revision.content_digest)
+        """Applies the last good revisions, on the caller's thread. Whatever goes wrong is shown and passed over."""
+        for revision in self._last_good.load(self._item) if self._last_good else ():
+            try:
+                self._apply(revision, True)  # noqa: FBT003 - the order is the contract of `Apply`
+            except Exception as error:  # noqa: BLE001 - a bad copy must not keep the service from starting
+                self._note_error(f"the rules of the last run are not taken: {words(error)}")
+                continue
+            with self._lock:
+                self._record.restored = True
+                self._loop.restored(revision, revision.content_digest)
 
     def run(self) -> tuple[bool, Reading | None]:
         """One round. Whether the source answered, and what it said; None where it said that it is set up wrongly."""
@@ -149,7 +147,7 @@ class ItemRounds:
     def _confirm(self, revision: Revision, digest: str) -> None:
         if (admitted := self._admitted(revision)) is not None:
             if self._unsaved is not None:
-                self._save(self._unsaved)
+                self._save(*self._unsaved)
             with self._lock:
                 self._record.restored = False
                 self._loop.in_sync(admitted, digest)
@@ -170,21 +168,21 @@ class ItemRounds:
                 self._loop.failed(why, self._clocks.monotonic(), severe=True)
 
     def _activate(self, revision: Revision, digest: str) -> None:
-        outcome = self._apply(revision, False)  # noqa: FBT003 - the order is the contract of `Apply`
-        self._save(revision)
+        outcome, kinds = self._apply(revision, False)  # noqa: FBT003 - the order is the contract of `Apply`
+        self._save(revision, kinds)
         with self._lock:
             self._record.applied(outcome)
             self._record.restored = False
             self._loop.in_sync(revision, digest)
 
-    def _save(self, revision: Revision) -> None:
+    def _save(self, revision: Revision, kinds: frozenset[Kind]) -> None:
         if self._last_good is None:
             return
         if self._recorded():
-            self._last_good.save(self._item, revision)
+            self._last_good.save(self._item, revision, kinds)
             self._unsaved = None
         else:
-            self._unsaved = revision
+            self._unsaved = (revision, kinds)
 
     def _refuse(self, revision: Revision, digest: str, rejection: RuleRejected) -> None:
         first = rejection.errors[0] if rejection.errors else rejection

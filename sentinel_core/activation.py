@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_rejected
-from sentinel_core.datasources import Outcome
+from sentinel_core.datasources import Applied, Outcome
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
@@ -69,11 +69,12 @@ class Activation:
         self.rejected = 0
         self.sink_error: str | None = None
         self.last_activation_ms: float | None = None
+        self.total_activation_ms = 0.0
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Outcome:
+    def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Applied:
         """What a subscription calls. Raises RuleRejected after telling the audit once per content."""
         try:
             rulesets = parse_revision(revision, kinds)
@@ -81,7 +82,20 @@ class Activation:
             with self.lock:
                 self._reject(kinds, revision, rejection)
             raise
-        return self.activate(rulesets, revision, silent=restored)
+        outcome = self.activate(rulesets, revision, silent=restored)
+        self._tell_of_kept(kinds, rulesets, revision)
+        return Applied(outcome, frozenset(rulesets))
+
+    def _tell_of_kept(self, kinds: Sequence[Kind], carried: Mapping[Kind, RuleSet], revision: Revision) -> None:
+        """A kind that a document does not carry any more keeps its last good rules: never empty by accident."""
+        active = self.read().rulesets
+        kept = [kind for kind in kinds if kind not in carried and kind in active and active[kind].rules]
+        if kept:
+            logger.warning(
+                "%s no longer says anything of %s; the last good rules stay (write an empty list to clear them)",
+                revision.source,
+                ", ".join(kept),
+            )
 
     def activate(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool = False) -> Outcome:
         """Runs these rule sets from now on. `silent`: what was known before a restart is no event."""
@@ -109,6 +123,7 @@ class Activation:
                 self.swap(new)
             self.activated += 1
             self.last_activation_ms = (time.perf_counter() - began) * 1000
+            self.total_activation_ms += self.last_activation_ms
             return Outcome.ACTIVATED
 
     def _same(self, old: RuleSet | None, new: RuleSet) -> bool:

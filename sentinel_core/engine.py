@@ -15,7 +15,7 @@ from sentinel_core.audit.events import EventSink
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics
-from sentinel_core.datasources import LastGood, Outcome, Readable, Subscription, SubscriptionOptions
+from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Entry
 from sentinel_core.errors import EngineClosed, KindTaken
 from sentinel_core.gate import UNGUARDED, Core, Gate
@@ -166,7 +166,7 @@ class Engine(Gate):
             subscription.close(0)  # its kinds are free again
             raise
 
-    def _apply(self, kinds: Sequence[Kind], revision: Revision, restored: bool) -> Outcome:
+    def _apply(self, kinds: Sequence[Kind], revision: Revision, restored: bool) -> Applied:
         self._check_open()
         return self._activation.apply(kinds, revision, restored=restored)
 
@@ -297,10 +297,7 @@ class Engine(Gate):
             "instance": self.instance,
             "snapshot": snapshot.number,
             "kinds": {kind: views.kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
-            "subscriptions": [
-                {"source": each.source.uri, "kinds": list(each.kinds), "state": each.state.value}
-                for each in self._subscriptions
-            ],
+            "subscriptions": [views.subscription_status(each) for each in self._subscriptions],
             **views.activation_status(self._activation),
             "resources": len(self._compiler.nodes),
             "uncountedPasses": self._overflow.node.lifetime().passed,

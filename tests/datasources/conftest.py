@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 from sentinel_core.datasources import (
+    Applied,
     FileSource,
     GitSource,
     MemorySource,
@@ -41,7 +42,7 @@ class Recorder:
         """Raised, one per call, before anything is taken."""
         self._changed = threading.Condition()
 
-    def __call__(self, revision: Revision, restored: bool) -> Outcome:
+    def __call__(self, revision: Revision, restored: bool) -> Applied:
         content = b"\n".join(text.content for text in revision.texts)
         with self._changed:
             try:
@@ -55,7 +56,7 @@ class Recorder:
                 self.revisions.append(revision)
             finally:
                 self._changed.notify_all()
-        return Outcome.ACTIVATED
+        return Applied(Outcome.ACTIVATED, frozenset({"flow"}))
 
     @property
     def contents(self) -> list[bytes]:

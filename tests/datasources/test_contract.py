@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sentinel_core.datasources import Absent, Item, Outcome, Readable, State, Subscription
+from sentinel_core.datasources import Absent, Applied, Item, Outcome, Readable, State, Subscription
 from sentinel_core.rules import Revision
 
 A = b'[{"resource": "a", "count": 1}]'
@@ -231,10 +231,10 @@ def test_two_subscribers_both_follow(world: Any, recorder: Any, other_recorder: 
 def test_closing_while_apply_is_busy_is_bounded(world: Any, subscribe: Any) -> None:
     began, go_on = threading.Event(), threading.Event()
 
-    def slow(revision: Revision, restored: bool) -> Outcome:
+    def slow(revision: Revision, restored: bool) -> Applied:
         began.set()
         go_on.wait(5)
-        return Outcome.ACTIVATED
+        return Applied(Outcome.ACTIVATED, frozenset({"flow"}))
 
     world.put(A)
     subscription = subscribe(world.source, slow)

@@ -14,6 +14,7 @@ from sentinel_core.datasources import Item, LastGood
 from sentinel_core.rules import Provenance, Revision, SourceText
 
 ITEM = Item("rules", "/prod/git/file:///srv/rules.git@main/rules", ("flow",))
+FLOW, DEGRADE = frozenset({"flow"}), frozenset({"degrade"})
 REVISION = Revision(
     (SourceText("rules/a.yaml", "flowRules: []  # 空\n".encode()), SourceText("rules/b.json", b"\xff\x00", "json")),
     ITEM.source,
@@ -36,26 +37,26 @@ def last_good(tmp_path: Path) -> LastGood:
 
 
 def test_what_is_saved_is_loaded(last_good: LastGood) -> None:
-    last_good.save(ITEM, REVISION)
-    assert last_good.load(ITEM) == REVISION
+    last_good.save(ITEM, REVISION, FLOW)
+    assert last_good.load(ITEM) == (REVISION,)
     assert last_good.problem(ITEM) is None
 
 
 def test_nothing_saved_is_no_problem(last_good: LastGood) -> None:
-    assert last_good.load(ITEM) is None
+    assert last_good.load(ITEM) == ()
     assert last_good.problem(ITEM) is None
 
 
 def test_a_save_replaces_the_older_one_and_leaves_nothing_beside_it(last_good: LastGood) -> None:
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     newer = Revision((SourceText("rules", b"[]"),), ITEM.source, "2")
-    last_good.save(ITEM, newer)
-    assert last_good.load(ITEM) == newer
+    last_good.save(ITEM, newer, FLOW)
+    assert last_good.load(ITEM) == (newer,)
     assert [path.name for path in last_good.path(ITEM).parent.iterdir()] == [last_good.path(ITEM).name]
 
 
 def test_only_its_owner_may_read_it(last_good: LastGood) -> None:
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     assert stat.S_IMODE(last_good.path(ITEM).stat().st_mode) == 0o600
     assert stat.S_IMODE(last_good.path(ITEM).parent.stat().st_mode) == 0o700
 
@@ -77,41 +78,59 @@ def test_sources_do_not_share_a_file(last_good: LastGood) -> None:
     ],
 )
 def test_a_spoilt_file_is_refused_with_the_reason(last_good: LastGood, spoil: object, words: str) -> None:
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     path = last_good.path(ITEM)
     path.write_bytes(spoil(path.read_bytes()))  # type: ignore[operator]  # a table of functions
-    assert last_good.load(ITEM) is None
+    assert last_good.load(ITEM) == ()
     assert words in str(last_good.problem(ITEM))
     assert str(path) in str(last_good.problem(ITEM))
 
 
 def test_a_file_of_another_source_is_refused(last_good: LastGood) -> None:
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     other = Item("rules", "/prod/elsewhere", ("flow",))
     last_good.path(ITEM).replace(last_good.path(other))
-    assert last_good.load(other) is None
+    assert last_good.load(other) == ()
     assert "belongs to" in str(last_good.problem(other))
 
 
 def test_a_folder_that_cannot_be_written_degrades_and_recovers(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be", encoding="utf-8")
     last_good = LastGood(tmp_path / "taken")
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     assert "cannot be written" in str(last_good.problem(ITEM))
     (tmp_path / "taken").unlink()
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     assert last_good.problem(ITEM) is None
 
 
 @given(st.data())
 def test_any_cut_or_flipped_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     last_good = LastGood(tmp_path_factory.mktemp("last-good"))
-    last_good.save(ITEM, REVISION)
+    last_good.save(ITEM, REVISION, FLOW)
     path = last_good.path(ITEM)
     content = bytearray(path.read_bytes())
     position = data.draw(st.integers(0, len(content) - 1))
     content[position] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
-    assert last_good.load(ITEM) is None
+    assert last_good.load(ITEM) == ()
     path.write_bytes(content[:position])
-    assert last_good.load(ITEM) is None
+    assert last_good.load(ITEM) == ()
+
+
+def test_an_older_revision_stays_for_the_kinds_that_newer_ones_do_not_carry(last_good: LastGood) -> None:
+    """Their rules stay active, so they must be there after a restart as well."""
+
+    def revision(version: str) -> Revision:
+        return Revision((SourceText("rules", version.encode()),), ITEM.source, version)
+
+    def loaded() -> list[str]:
+        return [each.version for each in LastGood(last_good.path(ITEM).parent).load(ITEM)]
+
+    last_good.save(ITEM, revision("1"), FLOW | DEGRADE)
+    last_good.save(ITEM, revision("2"), FLOW)
+    assert loaded() == ["1", "2"]
+    LastGood(last_good.path(ITEM).parent).save(ITEM, revision("3"), FLOW)
+    assert loaded() == ["1", "3"]
+    LastGood(last_good.path(ITEM).parent).save(ITEM, revision("4"), FLOW | DEGRADE)
+    assert loaded() == ["4"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core.datasources import (
+    Applied,
     ItemStatus,
     LastGood,
     MemorySource,
@@ -166,7 +167,9 @@ def test_what_was_saved_is_restored_as_such_and_confirmed_by_the_source(recorder
 
 def test_a_saved_revision_that_is_refused_today_is_passed_over(recorder: Any, tmp_path: Path) -> None:
     source, last_good = MemorySource(), LastGood(tmp_path)
-    Bench(lambda *_: Outcome.ACTIVATED, source=source, last_good=last_good).put(b"invalid")
+    Bench(lambda *_: Applied(Outcome.ACTIVATED, frozenset({"flow"})), source=source, last_good=last_good).put(
+        b"invalid"
+    )
     after = Bench(recorder, source=source, last_good=last_good)
     after.worker.restore()
     assert recorder.contents == []
@@ -181,14 +184,14 @@ class Engine:
     active: bytes | None = None
     disk_full: bool = False
 
-    def apply(self, revision: Revision, _restored: bool) -> Outcome:
+    def apply(self, revision: Revision, _restored: bool) -> Applied:
         content = revision.texts[0].content
         if self.disk_full:
             raise OSError("disk full")
         if content not in VALID:
             raise RuleRejected([])
         self.active = content
-        return Outcome.ACTIVATED
+        return Applied(Outcome.ACTIVATED, frozenset({"flow"}))
 
 
 @given(
@@ -254,8 +257,8 @@ def test_the_last_good_copy_waits_for_the_evidence(recorder: Any, tmp_path: Path
     (item,) = bench.source.items(["flow"])
 
     def saved() -> bytes | None:
-        revision = LastGood(tmp_path).load(item)
-        return revision.texts[0].content if revision else None
+        revisions = LastGood(tmp_path).load(item)
+        return revisions[-1].texts[0].content if revisions else None
 
     bench.put(A)
     bench.evidence_is_safe = False

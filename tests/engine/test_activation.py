@@ -56,7 +56,7 @@ def revision(count: int, version: str = "1") -> Revision:
 
 
 def apply(engine: Engine, what: Revision, *, restored: bool = False) -> Outcome:
-    return engine._apply(("flow", "degrade", "authority"), what, restored)
+    return engine._apply(("flow", "degrade", "authority"), what, restored).outcome
 
 
 def test_a_document_of_many_kinds_is_one_swap_and_one_event_a_kind(engine: Engine, sink: Sink) -> None:
@@ -260,3 +260,24 @@ def test_a_process_that_dies_while_its_outbox_fails_tells_the_change_after_a_res
     assert len(sink.events) == 1
     life(2, broken=False)
     assert [event.payload["changes"][0]["new"] for event in sink.events[1:]] == [2]
+
+
+def test_a_kind_that_leaves_the_document_keeps_its_rules_across_restarts_too(
+    clock: FakeClock, sink: Sink, tmp_path: Path
+) -> None:
+    flow = "flowRules: [{resource: a, count: %d}]\n"
+    degrade = "degradeRules: [{resource: a, grade: error_ratio, count: 0.5, timeWindow: 5}]\n"
+    source = MemorySource("rules", document=True)
+    (item,) = source.items(["flow", "degrade"])
+
+    def life(text: str) -> tuple[int, int]:
+        source.set(item.key, text)
+        with Engine(app="shop", clock=clock, audit=sink, last_good=LastGood(tmp_path)) as engine:
+            assert engine.subscribe(["flow", "degrade"], source).wait_ready(5)
+            return len(engine.rules("flow")), len(engine.rules("degrade"))
+
+    assert life(flow % 1 + degrade) == (1, 1)
+    assert life(flow % 2) == (1, 1)
+    assert life(flow % 2) == (1, 1)
+    assert life(flow % 2 + "degradeRules: []\n") == (1, 0)
+    assert life(flow % 2) == (1, 0)
