@@ -25,20 +25,27 @@ can_compile() {
 sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())'
 }
 
-# What an installation depends on: a change of any of it means installing again.
-fingerprint() {
+# What an installation depends on, and what the compiled modules depend on: a change of any of it means doing it again.
+installation() {
     {
-        printf '%s\n' "$1" "$2"
+        printf '%s\n' "$1"
         "$VENV/bin/python" -VV
-        cat "$ROOT/pyproject.toml" "$ROOT/setup.py" "$ROOT/constraints.txt" "$ROOT/hot_modules.txt"
-        if [ "$2" = compiled ]; then
-            grep -v '^#' "$ROOT/hot_modules.txt" | while read -r module; do [ -z "$module" ] || cat "$ROOT/$module"; done
-        fi
+        cat "$ROOT/pyproject.toml" "$ROOT/constraints.txt" "$ROOT/script/build-requirements.txt"
     } | sha256sum | cut -d' ' -f1
 }
 
+compilation() {
+    {
+        "$VENV/bin/python" -VV
+        cat "$ROOT/setup.py" "$ROOT/constraints.txt" "$ROOT/hot_modules.txt"
+        grep -v '^#' "$ROOT/hot_modules.txt" | while read -r module; do [ -z "$module" ] || cat "$ROOT/$module"; done
+    } | sha256sum | cut -d' ' -f1
+}
+
+holds() { [ "$(cat "$VENV/.$1" 2>/dev/null)" = "$2" ]; }
+
 set_up() {
-    local what=$1 python mode=pure stamp_file="$VENV/.installed-$1" wanted extras=""
+    local what=$1 python extras=""
     command -v git >/dev/null 2>&1 || die "git is not installed" "apt-get install git"
     if ! "$VENV/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
         python=$(find_python)
@@ -49,25 +56,34 @@ set_up() {
             die "$python cannot make a virtual environment" "On Debian and Ubuntu: apt-get install python3-venv"
         }
     fi
-    if can_compile; then mode=compiled; fi
-    wanted=$(fingerprint "$what" "$mode")
-    if [ "$(cat "$stamp_file" 2>/dev/null)" = "$wanted" ]; then return; fi
-    if [ "$what" = test ]; then extras="[dev]"; fi
-    if [ "$mode" = compiled ]; then
-        say "Installing into .venv and compiling the hot modules (about a minute the first time)…"
-    else
-        say "Installing into .venv; the engine runs interpreted (no C compiler with Python headers, or SENTINEL_PURE is set)…"
+    # What the tests need holds all that running needs.
+    if ! holds installed "$(installation test)" && ! { [ "$what" = run ] && holds installed "$(installation run)"; }; then
+        say "Installing into .venv…"
+        if [ "$what" = test ]; then extras="[dev]"; fi
+        rm -f "$VENV/.installed"
+        install_quietly -r "$ROOT/script/build-requirements.txt"
+        SENTINEL_PURE=1 install_quietly --no-build-isolation -e "$ROOT$extras"
+        installation "$what" >"$VENV/.installed"
     fi
-    rm -f "$VENV"/.installed-*
-    find "$ROOT/sentinel_core" -name '*.so' -delete
-    install_quietly -r "$ROOT/script/build-requirements.txt"
-    # Interpreted first: the compiler checks the types against the installed libraries.
-    SENTINEL_PURE=1 install_quietly --no-build-isolation -e "$ROOT$extras"
-    if [ "$mode" = compiled ] && ! (install_quietly --no-build-isolation --no-deps -e "$ROOT"); then
+    if can_compile; then
+        if ! holds compiled "$(compilation)"; then compile; fi
+    elif [ -n "$(find "$ROOT/sentinel_core" -name '*.so' -print -quit)" ] || ! holds compiled pure; then
+        say "The engine runs interpreted: no C compiler with Python headers here, or SENTINEL_PURE is set."
         find "$ROOT/sentinel_core" -name '*.so' -delete
-        say "warning: compiling failed; the engine runs interpreted. The reason stands above. To try again: rm -r .venv"
+        echo pure >"$VENV/.compiled"
     fi
-    printf '%s\n' "$wanted" >"$stamp_file"
+}
+
+compile() {
+    local log="$VENV/compile.log"
+    say "Compiling the hot modules of the engine (one to two minutes, once)…"
+    find "$ROOT/sentinel_core" -name '*.so' -delete
+    if ! (cd "$ROOT" && "$VENV/bin/python" setup.py --quiet build_ext --inplace) >"$log" 2>&1; then
+        find "$ROOT/sentinel_core" -name '*.so' -delete
+        tail -n 15 "$log" >&2
+        say "warning: compiling failed (see $log); the engine runs interpreted. To try again: rm -r .venv"
+    fi
+    compilation >"$VENV/.compiled"
 }
 
 install_quietly() {
