@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -46,11 +48,18 @@ def demo(app: App, keep: str | None) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         else:
             app.out.say()
-            app.out.say(f"Everything lies in {folder}: go there and ask, for example: ", Styled(ASK, "bold"))
+            app.out.say(f"Everything lies in {folder}. Ask it, for example:")
+            app.out.say(
+                "  ",
+                Styled(f"cd {shlex.quote(str(folder))} && {shlex.quote(program())} audit who payment_invoke", "bold"),
+            )
     app.out.show(story.figures())
 
 
-ASK = "sentinelctl audit who payment_invoke"
+def program() -> str:
+    """This program as it was called, so that what is printed can be typed; it need not be on the PATH."""
+    called = Path(sys.argv[0])
+    return str(called.resolve()) if called.name == "sentinelctl" and called.parent != Path() else "sentinelctl"
 
 
 def _folder(keep: str | None) -> Path:

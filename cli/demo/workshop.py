@@ -22,6 +22,7 @@ app: order-service
 environment: demo
 stores:
   - git+file://{repository}?ref=main&path={rules}
+rules: rules/{rules}
 lastKnownGood: .sentinel/last-good
 audit:
   outbox: .sentinel/outbox.db
