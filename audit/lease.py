@@ -16,11 +16,13 @@ class Lease:
         self._pid = 0
 
     def acquire(self) -> bool:
-        """Whether this process holds it now. Never waits. Raises OSError where the file cannot be opened."""
+        """Whether this process holds it now. Never waits; makes the folder. Raises OSError where the file
+        cannot be opened."""
         if self._pid != os.getpid():
             self.release()
         if self._descriptor is not None:
             return True
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

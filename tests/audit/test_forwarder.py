@@ -214,6 +214,18 @@ def test_a_lease_of_a_killed_process_is_free(tmp_path: Path, child: Callable[...
     lease.release()
 
 
+def test_a_first_start_in_a_folder_that_is_not_made_yet_is_no_outage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = Outbox(tmp_path / "state" / "sentinel" / "outbox.db")
+    forwarder = Forwarder(outbox, MemoryPublisher())
+    assert not pump(forwarder)
+    assert forwarder.status().last_error is None
+    assert caplog.text == ""
+    assert forwarder.close() == 0
+    outbox.close()
+
+
 def test_a_store_that_cannot_be_written_keeps_events_waiting(
     tmp_path: Path, outbox: Outbox, events: list[Event]
 ) -> None:
