@@ -46,7 +46,7 @@ def query(
       order_create  resource:order-*   a resource, * is any text
       field:count  kind:flow  author:chen  channel:git  commit:9f1c2ab  env:prod
       count>300                        a change that set it so (also < <= >= =)
-      since:2h  until:friday  in:"last wednesday afternoon"  in:上周三下午
+      since:2h  until:"last friday"  in:"last wednesday afternoon"  in:上周三下午
       -env:staging                     not; a comma between values is "or"
     Put -- before a term that begins with a minus.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
+from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.cli.lazy import LazyGroup
 from sentinel_core.cli.main import PROGRAM, cli
-from tests.cli.conftest import Run
+from tests.cli.conftest import Project, Run
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +80,83 @@ def test_every_command_that_the_docs_name_exists() -> None:
             assert word in group.lazy, f"{file}: {PROGRAM}{words}"
             with click.Context(group) as context:
                 group = group.get_command(context, word) or group
+
+
+# -- examples ----------------------------------------------------------------------------------------------------------
+
+_EXAMPLE = re.compile(
+    r"e\.g\. ([^\s)]*[^\s).,])|\"([^\"]+)\"|`([^`]+)`|\(([\d-]+T[\d:+]+|\d+h)\)|(?<![:\w])([\u4e00-\u9fff]+)|\b(2h) is"
+)
+RUN = {
+    "5s": "doctor --timeout {}",
+    "count": "audit who a --field {}",
+    "Asia/Shanghai": "audit who a --zone {}",
+    "2026-11-25T14:00+08:00": "audit who a --since {}",
+    "2h": "audit who a --since {}",
+    "last wednesday 12:00": "audit who a --since '{}'",
+    "上周三下午": "audit who a --since {}",
+    "diff history:N": "rules diff history:1 history:1",
+    "rollback --to N": "rules rollback --to 1 --dry-run",
+    "history": "rules history",
+    "audit query": "audit query a",
+    "audit who": "audit who a",
+}
+"""Every example of a help text, and the line in which it is meant."""
+NO_COMMANDS = {
+    "rules": "a setting",
+    "who changed it, from what to what?": "a question",
+    "# yaml-language-server: $schema=FILE": "a line of YAML",
+    "sentinel.slots": "an entry point",
+}
+
+
+def examples() -> Iterator[str]:
+    """What stands in quotes or after "e.g.", of texts and options; the terms of `audit query` are run by themselves."""
+    for path, command in ALL.items():
+        options = [each.help or "" for each in command.params if isinstance(each, click.Option)]
+        texts = options if path in {("audit", "query"), ("completion",)} else [command.help or "", *options]
+        for found in _EXAMPLE.finditer(" ".join(" ".join(texts).split())):
+            yield next(filter(None, found.groups()))
+
+
+def test_every_example_of_a_help_text_is_run_here() -> None:
+    assert set(examples()) == RUN.keys() | NO_COMMANDS.keys()
+
+
+@pytest.fixture
+def asked(project: Project) -> None:
+    """A project whose audit store is there, and empty."""
+    store = SqliteStore(project.folder / ".sentinel" / "audit.db")
+    store.ingest(())
+    store.close()
+
+
+@pytest.mark.parametrize("example", RUN)
+def test_an_example_works_as_it_is_written(asked: None, sentinelctl: Run, example: str) -> None:
+    ended = sentinelctl(*shlex.split(RUN[example].format(example)))
+    assert ended.code == 0, ended.err
+
+
+def terms() -> list[str]:
+    """Examples are two blanks apart, what they mean stands after three."""
+    text = (ALL["audit", "query"].help or "").partition("must all hold:\n")[2].partition("Put --")[0]
+    return [term for line in text.splitlines() for term in re.split(" {3,}", line.strip())[0].split("  ") if term]
+
+
+def test_the_terms_of_a_query_are_found() -> None:
+    assert {"order_create", "resource:order-*", "count>300", 'until:"last friday"', "-env:staging"} <= set(terms())
+
+
+@pytest.mark.parametrize("term", terms())
+def test_every_term_that_help_teaches_is_understood(asked: None, sentinelctl: Run, term: str) -> None:
+    ended = sentinelctl("audit", "query", "--", *shlex.split(term))
+    assert ended.code == 0, ended.err
+    assert ended.err.endswith("No change matches.\n")
+
+
+@pytest.mark.parametrize("line", re.findall(r"sentinelctl (completion \w+)", ALL[("completion",)].help or ""))
+def test_the_lines_that_install_completion_work(sentinelctl: Run, line: str) -> None:
+    assert sentinelctl(*line.split()).code == 0
 
 
 def test_help_imports_no_command() -> None:
