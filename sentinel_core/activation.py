@@ -75,12 +75,14 @@ class Activation:
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Applied:
-        """What a subscription calls. Raises RuleRejected after telling the audit once per content."""
+        """What a subscription calls. Raises RuleRejected after telling the audit once per content, except
+        of a content that says nothing."""
         try:
             rulesets = parse_revision(revision, kinds)
         except RuleRejected as rejection:
-            with self.lock:
-                self._reject(kinds, revision, rejection)
+            if not rejection.says_nothing:
+                with self.lock:
+                    self._reject(kinds, revision, rejection)
             raise
         outcome = self.activate(rulesets, revision, silent=restored)
         self._tell_of_kept(kinds, rulesets, revision)

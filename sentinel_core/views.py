@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from sentinel_core.activation import Activation
+from sentinel_core.datasources import Subscription
+from sentinel_core.datasources.status import Counters
 from sentinel_core.plan import Plan
 from sentinel_core.rules import Kind, RuleSet
 from sentinel_core.slots import Slot
@@ -59,6 +62,17 @@ def kind_status(ruleset: RuleSet) -> dict[str, Any]:
     }
 
 
+def subscription_status(subscription: Subscription) -> dict[str, Any]:
+    """How one source does: the worst state of its items, and their counters added up."""
+    items = subscription.status()
+    return {
+        "source": subscription.source.uri,
+        "kinds": list(subscription.kinds),
+        "state": subscription.state.value,
+        "counters": {each.name: sum(getattr(item.counters, each.name) for item in items) for each in fields(Counters)},
+    }
+
+
 def activation_status(activation: Activation) -> dict[str, Any]:
     """How changes went, and whether their evidence is safe."""
     return {
@@ -67,6 +81,7 @@ def activation_status(activation: Activation) -> dict[str, Any]:
             "unchanged": activation.unchanged,
             "rejected": activation.rejected,
             "lastMs": activation.last_activation_ms,
+            "totalMs": activation.total_activation_ms,
         },
         "audit": {
             "lateEvents": len(activation.late),
