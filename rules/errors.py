@@ -70,3 +70,8 @@ class RuleRejected(SentinelRulesError):  # reads as what happened
     @property
     def errors(self) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def says_nothing(self) -> bool:
+        """Nothing is wrong but that a text is blank, null or {}: emptiness, which is no wish and no fault."""
+        return bool(self.errors) and all(problem.code == "SR001" for problem in self.errors)
