@@ -1,5 +1,6 @@
 """Rules: the one place where rule text gets a meaning. Nothing else of the project parses it."""
 
+from sentinel_core.rules.clear import clear_kinds
 from sentinel_core.rules.diff import Change, Pairs, diff_rules, pair_rules
 from sentinel_core.rules.edit import format_text
 from sentinel_core.rules.errors import Problem, RuleRejected, SentinelRulesError, UnknownKind
@@ -48,6 +49,7 @@ __all__ = [
     "SourceText",
     "SystemRule",
     "UnknownKind",
+    "clear_kinds",
     "content_digest",
     "describe_rule",
     "diff_rules",

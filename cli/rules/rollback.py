@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -17,7 +17,16 @@ from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, 
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, Item, Reading, Writable, Written
-from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, parse_revision
+from sentinel_core.rules import (
+    Kind,
+    Provenance,
+    Revision,
+    RuleRejected,
+    RuleSet,
+    SourceText,
+    clear_kinds,
+    parse_revision,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,9 @@ class Step:
     difference: Difference
     emptied: tuple[Kind, ...]
     """Kinds that would lose all their rules."""
+    cleared: tuple[Kind, ...]
+    """Kinds that the target does not carry and that have rules now: the new revision says that they are empty, because
+    engines would keep the rules of a kind that is only absent."""
     same: bool
     """The rules of the target stand already."""
 
@@ -45,7 +57,7 @@ class Step:
     "--to", "number", type=click.IntRange(1), metavar="N", help="Number of the revision, as `history` shows it."
 )
 @click.option("--to-commit", "commit", metavar="SHA", help="Revision by its commit, for stores in Git.")
-@click.option("--steps", type=click.IntRange(1), metavar="COUNT", help="How many revisions back (default: 1).")
+@click.option("--steps", type=click.IntRange(1), metavar="COUNT", help="How many valid revisions back (default: 1).")
 @click.option(
     "--reason",
     type=WORDS,
@@ -124,15 +136,32 @@ def _target(
     if commit is not None:
         found = present(at_revision(source, item, commit), source)
         return found, f"commit {short_version(found)}"
-    # Deleted rules are one step behind the newest revision that had any.
-    back = (steps or 1) - isinstance(standing, Absent)
-    wanted = number if number is not None else max(revisions) - back
-    if wanted not in revisions:
-        raise UsageProblem(
-            f"there is no revision {wanted}; the store has 1 to {max(revisions)}",
-            next_step="sentinelctl rules history    (lists them with their numbers)",
-        )
+    if number is not None:
+        if number not in revisions:
+            raise UsageProblem(
+                f"there is no revision {number}; the store has 1 to {max(revisions)}",
+                next_step="sentinelctl rules history    (lists them with their numbers)",
+            )
+        wanted = number
+    else:
+        wanted = _steps_back(revisions, standing, item.kinds, steps or 1)
     return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
+
+
+def _steps_back(revisions: Mapping[int, Revision], standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
+    """The number of the revision so many valid ones back. What stands is not counted where it is valid itself; rules
+    that are deleted or not valid are one step behind the newest valid revision."""
+    newest = max(revisions)
+    stands = _sets_or_none(standing, kinds) is not None
+    left = steps
+    for number in range(newest - 1 if stands else newest, 0, -1):
+        left -= _sets_or_none(revisions[number], kinds) is not None
+        if left == 0:
+            return number
+    raise UsageProblem(
+        f"there are only {steps - left} valid revisions to go back to",
+        next_step="sentinelctl rules history    (lists them with their numbers)",
+    )
 
 
 def _plan(
@@ -147,17 +176,30 @@ def _plan(
             code=Exit.INVALID_RULES,
         ) from rejection
     old, compared, note = _baseline(source, item, revisions, standing)
+    cleared = tuple(kind for kind, rules in old.items() if rules.rules and kind not in new)
+    new = {**new, **{kind: RuleSet.empty(kind) for kind in cleared}}
     difference = compare(old, new)
     return Step(
         standing=standing,
-        target=target,
+        target=replace(target, texts=_with_empty_lists(target, cleared, name)),
         name=name,
         compared=compared,
         note=note,
         difference=difference,
         emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
+        cleared=cleared,
         same=note is None and old.keys() == new.keys() and not difference.count,
     )
+
+
+def _with_empty_lists(target: Revision, kinds: tuple[Kind, ...], name: str) -> tuple[SourceText, ...]:
+    try:
+        return clear_kinds(target.texts, kinds) if kinds else target.texts
+    except ValueError as error:
+        raise CommandError(
+            f"{name} says nothing of {', '.join(kinds)}, so engines would keep the rules they run; {error}",
+            next_step="write the older rules and the empty lists by hand, and commit them",
+        ) from error
 
 
 def _baseline(
@@ -193,8 +235,8 @@ def _show_plan(app: App, step: Step) -> None:
     app.out.say(step.compared, "  →  ", step.name)
     for line in change_lines(step.difference):
         app.out.say(*line)
-    for kind in step.difference.only_old:
-        app.out.say(f"note: {step.name} does not manage {kind}; engines keep the {kind} rules they run")
+    for kind in step.cleared:
+        app.out.say(f"note: {step.name} has no {kind} rules at all; the new revision says so with an empty list")
     app.out.say(summary(step.difference, now="now", then="then"))
 
 

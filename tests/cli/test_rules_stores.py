@@ -215,9 +215,36 @@ def test_an_invalid_revision_cannot_come_back(project: Project, sentinelctl: Run
     project.commit(with_count("2O"), "A typo")
     project.commit(with_count(31), "Mended")
     head = project.head()
-    ended = sentinelctl("rules", "rollback", "--steps", "1", "--yes")
+    ended = sentinelctl("rules", "rollback", "--to", "4", "--yes")
     assert (ended.code, project.head()) == (65, head)
     assert 'count is "2O"' in ended.err
+
+
+@pytest.mark.parametrize("mended", [True, False], ids=["valid head", "invalid head"])
+def test_steps_count_valid_revisions_only(project: Project, sentinelctl: Run, mended: bool) -> None:
+    """History: …, 30, a typo, and maybe 31. What engines ran before is 30, whatever stands now."""
+    project.commit(with_count("2O"), "A typo")
+    if mended:
+        project.commit(with_count(31), "Mended")
+    ended = sentinelctl("rules", "rollback", "--steps", "1", "--yes")
+    assert ended.code == 0, ended.err
+    assert project.rules.read_text(encoding="utf-8") == with_count(30)
+
+
+def test_more_steps_than_there_are_revisions_say_how_many_there_are(project: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("rules", "rollback", "--steps", "50", "--yes")
+    assert ended.code == 64
+    assert "there are only 2 valid revisions to go back to" in ended.err
+
+
+def test_a_kind_that_was_added_since_is_cleared_by_the_rollback(project: Project, sentinelctl: Run) -> None:
+    """Engines keep the rules of a kind that is merely absent, so the new revision must say that there are none."""
+    authority = "authorityRules:\n  - {resource: added_since, limitApp: app}\n"
+    project.commit(with_count(30) + authority, "Let only app in")
+    ended = sentinelctl("rules", "rollback", "--steps", "1", "--yes")
+    assert ended.code == 0, ended.err
+    assert "has no authority rules at all; the new revision says so with an empty list" in ended.err
+    assert project.rules.read_text(encoding="utf-8") == with_count(30) + "authorityRules: []\n"
 
 
 @pytest.mark.parametrize("flag", [[], ["--no-input"]])
