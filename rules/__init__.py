@@ -20,8 +20,9 @@ from sentinel_core.rules.source import Limits
 
 
 def describe_rule(rule: Rule) -> str:
-    """One human line for a rule, without its resource, e.g. `qps ≤ 50`."""
-    return rule.describe()
+    """One human line for a rule, without its resource, e.g. `qps ≤ 50`, or `qps ≤ 50 (shadow)`."""
+    mode = getattr(rule, "mode", None)
+    return f"{rule.describe()} ({mode})" if mode else rule.describe()
 
 
 __all__ = [

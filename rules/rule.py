@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -39,6 +39,15 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 PositiveLong = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Name = Annotated[str, Field(pattern=r"\S")]
 LimitApp = Annotated[str, AfterValidator(lambda text: text if text.strip() else DEFAULT_APP)]
+
+
+def unless(usual: str) -> AfterValidator:
+    """The usual value of a field that Java does not know is the same as its absence, so that it is never published."""
+    return AfterValidator(lambda value: None if value == usual else value)
+
+
+Mode = Annotated[Literal["enforce", "shadow"] | None, unless("enforce")]
+BreakerMode = Annotated[Literal["enforce", "shadow", "open", "closed"] | None, unless("enforce")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +146,11 @@ class Rule(Shape):
         """(index, what is odd about that rule beside the others of its list). Never raises."""
         del rules
         yield from ()
+
+    def check_mode(self) -> Iterator[Finding]:
+        """For kinds with the field `mode`: a rule that is not enforced here is enforced by Java, which ignores it."""
+        mode = getattr(self, "mode", None)
+        yield warning("SR218", "mode", f"mode is {mode}, which Java Sentinel ignores: it enforces the rule")
 
     def describe(self) -> str:
         """One human line without the resource, e.g. `qps ≤ 50`."""

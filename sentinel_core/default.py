@@ -91,7 +91,7 @@ def guard(
     resource        its name; the function's module and qualified name without one
     block_handler   answers for refused calls: called with the call's arguments and the BlockException
     fallback        answers for failures too: called with the arguments and the exception
-    ignore          exceptions that are no failures
+    ignore          exceptions that are no failures: breakers do not count such a call at all
     A generator is inside from its first item to its end, or until it is closed.
     """
     options: dict[str, Any] = {"origin": origin, "context": context, "priority": priority, "inbound": inbound}

@@ -46,6 +46,11 @@ class Entry(Pass):
         if not isinstance(error, BlockException):
             self.state |= FAILED if isinstance(error, Exception) else CANCELLED
 
+    def disregard(self) -> None:
+        """Says that how this call ends tells nothing about health: no breaker counts it, a probe's permit comes back.
+        Java counts it as a success, and so does `compat`."""
+        self.state |= CANCELLED
+
     def exit(self, count: int | None = None) -> None:
         """Ends the call; `count` where it differs from the entry's. A second exit does nothing."""
         plan = self.plan

@@ -89,7 +89,9 @@ class Guard:
         return None if isinstance(error, self.ignore) or not isinstance(error, Exception) else self.fallback
 
     def _record(self, entry: Entry, error: BaseException) -> None:
-        if not isinstance(error, self.ignore):
+        if isinstance(error, self.ignore):
+            entry.disregard()
+        else:
             entry.trace(error)
 
     def _plain(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:

@@ -108,7 +108,15 @@ class Compiler:
     def compile(self, snapshot: Snapshot, node: ClusterNode, before: Plan | None, changed: tuple[Kind, ...]) -> Plan:
         """The plan of a resource with the state that `before` leaves to it."""
         kept = before.states if before is not None else {}
-        build = Build(self.runtime, self.nodes, self.metrics, self.statistics, kept, changed)
+        build = Build(
+            self.runtime,
+            self.nodes,
+            self.metrics,
+            self.statistics,
+            kept,
+            changed,
+            lambda kind: self.rules_of(snapshot, kind, node.resource),
+        )
         rules: dict[Kind, list[Any]] = {}
         checkers = []
         for kind, slot in self.slots.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
-from sentinel_core.rules.rule import Finding, Name, Natural, OriginRule, warning
+from sentinel_core.rules.rule import Finding, Mode, Name, Natural, OriginRule, warning
 
 WHITE, BLACK = 0, 1
 
@@ -20,6 +20,8 @@ class AuthorityRule(OriginRule):
 
     limit_app: Name
     strategy: Natural = WHITE
+    mode: Mode = None
+    """`shadow`: counts what it would block and lets it pass."""
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -28,6 +30,8 @@ class AuthorityRule(OriginRule):
 
     def check(self) -> Iterator[Finding]:
         yield from super().check()
+        if self.mode:
+            yield from self.check_mode()
         if finding := self.unknown_code("strategy", self.strategy, "every caller passes"):
             yield finding
         if any(origin != origin.strip() for origin in self.limit_app.split(",")):

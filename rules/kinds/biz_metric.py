@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sentinel_core.rules.rule import Finding, Name, Natural, Number, Positive, Rule, warning
+from sentinel_core.rules.rule import BreakerMode, Finding, Name, Natural, Number, Positive, Rule, warning
 
 FALLING_METRICS = frozenset({"STOCK_DEPTH", "COUPON_POOL"})
 """Metrics that are bad when they are low."""
@@ -42,8 +42,12 @@ class BizMetricRule(Rule):
     stale_after_ms: Positive | None = None
     """A gauge older than this is stale; None: never."""
     on_stale: Literal["hold", "open", "close"] = "hold"
+    mode: BreakerMode = None
+    """`shadow`: counts what it would block and lets it pass; `open`, `closed`: blocks, or passes, whatever happens."""
 
     def check(self) -> Iterator[Finding]:
+        if self.mode:
+            yield from self.check_mode()
         if self.biz_metric_type.endswith("_RATE") and not 0 <= self.threshold <= 100:
             yield warning(
                 "SR214", "threshold", f"threshold is {self.threshold:g}; a rate is a percentage from 0 to 100"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sentinel_core.rules.rule import Amount, Finding, Number, OriginRule, Positive, error, warning
+from sentinel_core.rules.rule import Amount, BreakerMode, Finding, Number, OriginRule, Positive, error, unless, warning
 
 SLOW_RATIO, ERROR_RATIO, ERROR_COUNT = 0, 1, 2
 
 
 class DegradeRule(OriginRule):
-    """Opens when the completed calls of one window are too slow or fail too often; one probe decides recovery."""
+    """Opens when the completed calls of one window are too slow or fail too often; one probe, or a growing number of
+    them (`recovery`), decides whether it closes again."""
 
     kind: ClassVar = "degrade"
     document_key: ClassVar = "degradeRules"
@@ -30,10 +31,18 @@ class DegradeRule(OriginRule):
     slow_ratio_threshold: Number = 1.0
     """Ratio 0-1 of slow calls; slow_ratio only."""
     stat_interval_ms: Positive = 1000
+    recovery: Annotated[Literal["single", "progressive"] | None, unless("single")] = None
+    """`single`: one good probe closes; `progressive`: one probe, then two rounds of up to five, must all be good."""
+    client_timeout_ms: Positive | None = None
+    """Time-out of the clients of a slow_ratio breaker, ms; only compared with `count` when the rule is read."""
+    mode: BreakerMode = None
+    """`shadow`: counts what it would block and lets it pass; `open`, `closed`: blocks, or passes, whatever happens."""
 
     def check(self) -> Iterator[Finding]:
         if self.regex or self.resource[0] == " " or self.resource[-1] == " ":
             yield from super().check()
+        if self.mode:
+            yield from self.check_mode()
         if self.grade == SLOW_RATIO:
             yield from self._check_slow()
         elif self.grade == ERROR_RATIO and self.count > 1:
@@ -46,10 +55,13 @@ class DegradeRule(OriginRule):
                 "count",
                 f"count is {self.count:g} errors; for a ratio write grade error_ratio (1)",
             )
-        if self.grade != SLOW_RATIO and self.slow_ratio_threshold != 1:
-            yield warning(
-                "SR208", "slowRatioThreshold", "slowRatioThreshold has no effect unless grade is slow_ratio (0)"
-            )
+        if self.grade != SLOW_RATIO:
+            for field, is_set in (
+                ("slowRatioThreshold", self.slow_ratio_threshold != 1),
+                ("clientTimeoutMs", self.client_timeout_ms is not None),
+            ):
+                if is_set:
+                    yield warning("SR208", field, f"{field} has no effect unless grade is slow_ratio (0)")
 
     def _check_slow(self) -> Iterator[Finding]:
         threshold = self.slow_ratio_threshold
@@ -60,6 +72,12 @@ class DegradeRule(OriginRule):
             yield warning(
                 "SR206", "count", f"count is {self.count:g} ms of response time; were ratio and time swapped?"
             )
+        if self.client_timeout_ms is not None and self.client_timeout_ms <= 2 * self.count:
+            message = (
+                f"clientTimeoutMs is {self.client_timeout_ms} and calls are slow above {self.count:g} ms; "
+                f"write a time-out above {2 * self.count:g} ms or a lower count"
+            )
+            yield warning("SR219", "clientTimeoutMs", message)
 
     def describe(self) -> str:
         trip = {
@@ -68,7 +86,8 @@ class DegradeRule(OriginRule):
             ERROR_COUNT: f"errors > {self.count:g}",
         }[self.grade]
         window = f"within {self.stat_interval_ms} ms ({self.min_request_amount}+ calls)"
-        return f"{trip} {window} opens for {self.time_window} s"
+        recovery = ", recovers step by step" if self.recovery else ""
+        return f"{trip} {window} opens for {self.time_window} s{recovery}"
 
 
 def percent(value: float) -> str:

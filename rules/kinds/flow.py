@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from sentinel_core.rules.rule import (
     DEFAULT_APP,
     Amount,
     Finding,
+    Mode,
     Natural,
     OriginRule,
     Positive,
@@ -23,6 +25,20 @@ from sentinel_core.rules.rule import (
 THREAD, QPS = 0, 1
 DIRECT, RELATE, CHAIN = 0, 1, 2
 REJECT, WARM_UP, RATE_LIMITER, WARM_UP_RATE_LIMITER = 0, 1, 2, 3
+
+
+def as_utc(text: str) -> str:
+    """One spelling of an instant, `2026-11-30T08:00:00Z`; a text that is none stays for `check` to refuse."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        return text.rstrip("Z")
+    if instant.tzinfo is None:
+        return text
+    try:
+        return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return text.rstrip("Z")
 
 
 class FlowClusterConfig(Shape):
@@ -69,6 +85,12 @@ class FlowRule(OriginRule):
     max_queueing_time_ms: int = Field(default=500, ge=-(2**31), le=2**31 - 1)
     cluster_mode: bool = False
     cluster_config: FlowClusterConfig | None = None
+    ref_unhealthy_rt_ms: Positive | None = None
+    """Relate only: limit while the mean response time of `refResource` is above this, ms; null: always."""
+    warm_up_start: Annotated[str, AfterValidator(as_utc)] | None = None
+    """ISO 8601 with offset: when warming up began, for all instances alike; null: with the first call of each."""
+    mode: Mode = None
+    """`shadow`: counts what it would block and lets it pass."""
 
     @classmethod
     def repair(cls, item: dict[str, Any]) -> Finding | None:
@@ -85,6 +107,8 @@ class FlowRule(OriginRule):
     def check(self) -> Iterator[Finding]:
         if self.regex or self.resource[0] == " " or self.resource[-1] == " ":
             yield from super().check()
+        if self.mode or self.ref_unhealthy_rt_ms or self.warm_up_start is not None:
+            yield from self._check_extensions()
         if self.count < 1:
             yield from self._check_small_count()
         if self.grade == QPS:
@@ -113,6 +137,19 @@ class FlowRule(OriginRule):
                 f"count is {self.count}, so no call would ever pass; write 1 or more, "
                 "or use controlBehavior rate_limiter (2) for less than one call a second",
             )
+
+    def _check_extensions(self) -> Iterator[Finding]:
+        if self.mode:
+            yield from self.check_mode()
+        if self.ref_unhealthy_rt_ms is not None and self.strategy != RELATE:
+            yield warning("SR208", "refUnhealthyRtMs", "refUnhealthyRtMs has no effect unless strategy is relate (1)")
+        if (start := self.warm_up_start) is None:
+            return
+        if not start.endswith("Z"):
+            message = f"warmUpStart is {start!r}; write a time with its offset, such as 2026-11-30T08:00:00Z"
+            yield error("SR116", "warmUpStart", message)
+        if self.grade != QPS or self.control_behavior not in (WARM_UP, WARM_UP_RATE_LIMITER):
+            yield warning("SR208", "warmUpStart", "warmUpStart has no effect unless controlBehavior warms up (1 or 3)")
 
     def _check_reference(self) -> Iterator[Finding]:
         if self.strategy in (RELATE, CHAIN) and not (self.ref_resource or "").strip():
@@ -172,12 +209,15 @@ class FlowRule(OriginRule):
         parts = [limit]
         if self.strategy == RELATE:
             parts = [f"{'qps' if self.grade == QPS else 'threads'} of {self.ref_resource} ≤ {self.count:g}"]
+            if self.ref_unhealthy_rt_ms is not None:
+                parts.append(f"while it takes more than {self.ref_unhealthy_rt_ms} ms")
         elif self.strategy == CHAIN:
             parts.append(f"when entered through {self.ref_resource}")
         if self.limit_app != DEFAULT_APP:
             parts.append(f"for caller {self.limit_app}")
         if self.grade == QPS and self.control_behavior in (WARM_UP, WARM_UP_RATE_LIMITER):
-            parts.append(f"warming up for {self.warm_up_period_sec} s")
+            since = f" from {self.warm_up_start}" if self.warm_up_start else ""
+            parts.append(f"warming up for {self.warm_up_period_sec} s{since}")
         if self.grade == QPS and self.control_behavior in (RATE_LIMITER, WARM_UP_RATE_LIMITER):
             parts.append(f"queueing up to {self.max_queueing_time_ms} ms")
         return ", ".join(parts)

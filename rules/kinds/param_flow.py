@@ -11,6 +11,7 @@ from sentinel_core.rules.kinds.flow import check_window
 from sentinel_core.rules.rule import (
     Amount,
     Finding,
+    Mode,
     Natural,
     OriginRule,
     Positive,
@@ -91,9 +92,13 @@ class ParamFlowRule(OriginRule):
     param_flow_item_list: Annotated[tuple[ParamFlowItem, ...], Field(strict=False)] = ()
     cluster_mode: bool = False
     cluster_config: ParamFlowClusterConfig | None = None
+    mode: Mode = None
+    """`shadow`: counts what it would block and lets it pass."""
 
     def check(self) -> Iterator[Finding]:
         yield from super().check()
+        if self.mode:
+            yield from self.check_mode()
         for finding in (
             self.unknown_code("grade", self.grade, "the rule never blocks"),
             self.unknown_code("controlBehavior", self.control_behavior, "it acts as reject"),

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from sentinel_core.rules.rule import Finding, Number, Rule, error, warning
+from sentinel_core.rules.rule import Finding, Mode, Number, Rule, error, warning
 
 ALL_RESOURCES = "*"
 
@@ -28,6 +28,8 @@ class SystemRule(Rule):
     avg_rt: int = Field(default=-1, ge=-(2**63), le=2**63 - 1)
     """Milliseconds."""
     max_thread: int = Field(default=-1, ge=-(2**63), le=2**63 - 1)
+    mode: Mode = None
+    """`shadow`: counts what it would block and lets it pass."""
 
     @property
     def path(self) -> str:
@@ -48,6 +50,8 @@ class SystemRule(Rule):
         }
 
     def check(self) -> Iterator[Finding]:
+        if self.mode:
+            yield from self.check_mode()
         if self.highest_cpu_usage > 1:
             hint = f"; did you mean {self.highest_cpu_usage / 100:g}?" if self.highest_cpu_usage <= 100 else ""
             message = f"highestCpuUsage is {self.highest_cpu_usage:g}, a ratio from 0 to 1 is needed{hint}"

@@ -33,6 +33,7 @@ class Build:
         settings: Statistics,
         kept: dict[Any, Any],
         changed: Sequence[str] = (),
+        rules: Callable[[str], Sequence[Any]] = lambda _kind: (),
     ) -> None:
         self.runtime = runtime
         self.nodes = nodes
@@ -42,6 +43,8 @@ class Build:
         self.states: dict[Any, Any] = {}
         self.changed = changed
         """The kinds that were replaced by the change this compilation is for."""
+        self.rules = rules
+        """(kind) → the rules of that kind for this resource, for slots that look at another kind's."""
         self._kept = kept
         self._seen: dict[Any, int] = {}
 
