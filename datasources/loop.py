@@ -52,7 +52,8 @@ class Verdict(Enum):
     REFUSED_BEFORE = "refused-before"
     """The bytes that were refused, unchanged."""
     EMPTY = "empty"
-    """Nothing stands there, or only blanks: never a reason to clear rules."""
+    """Nothing stands there, or only blanks: never a reason to clear rules. `null` or comments alone are the same, but
+    only whoever parses them knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class LoopState:
         self._failures = 0
         self._channel_failures = 0
         self._refused_why = ""
+        self._refused_is_empty = False
 
     @property
     def state(self) -> State:
@@ -156,11 +158,13 @@ class LoopState:
     def _move_cursor(self, revision: Revision, digest: str) -> None:
         self.cursor, self.cursor_digest, self.waiting = revision.without_content(), digest, False
 
-    def refused(self, digest: str, why: str) -> None:
-        self.refused_digest, self._refused_why, self.waiting = digest, why, False
-        self.kept(why)
+    def refused(self, digest: str, why: str, *, empty: bool = False) -> None:
+        """`empty`: the content says nothing, so it is as if nothing stood there."""
+        self.refused_digest, self._refused_why, self._refused_is_empty = digest, why, empty
+        self.refused_before()
 
     def refused_before(self) -> None:
+        self.waiting = self._refused_is_empty and self.cursor is None
         self.kept(self._refused_why)
 
     def empty(self, why: str) -> None:

@@ -117,7 +117,7 @@ class ItemRounds:
         with self._lock:
             verdict = self._loop.judge(reading, digest)
             if verdict is Verdict.EMPTY:
-                self._loop.empty(_emptiness(reading, active=self._loop.cursor is not None))
+                self._loop.empty(_kept(_emptiness(reading), self._loop))
             elif verdict is Verdict.REFUSED_BEFORE:
                 self._loop.refused_before()
             elif verdict is Verdict.DUPLICATE:
@@ -185,6 +185,11 @@ class ItemRounds:
             self._unsaved = (revision, kinds)
 
     def _refuse(self, revision: Revision, digest: str, rejection: RuleRejected) -> None:
+        if rejection.says_nothing:
+            name = rejection.errors[0].file or "the content"
+            with self._lock:
+                self._loop.refused(digest, _kept(f"{name} says nothing", self._loop), empty=True)
+            return
         first = rejection.errors[0] if rejection.errors else rejection
         more = f" (and {len(rejection.errors) - 1} more)" if len(rejection.errors) > 1 else ""
         why = f"revision {revision.version} is refused: {first}{more}"
@@ -226,12 +231,14 @@ def words(error: BaseException) -> str:
     return mask_uri(str(error)) or type(error).__name__
 
 
-def _emptiness(reading: Reading, *, active: bool) -> str:
+def _emptiness(reading: Reading) -> str:
     if isinstance(reading, Absent):
-        what = f"nothing stands there ({reading.reason})"
-    else:
-        blank = next((text.name for text in reading.texts if is_blank(text.content)), "the content")
-        what = f"{blank} is blank"
-    if active:
+        return f"nothing stands there ({reading.reason})"
+    blank = next((text.name for text in reading.texts if is_blank(text.content)), "the content")
+    return f"{blank} is blank"
+
+
+def _kept(what: str, loop: LoopState) -> str:
+    if loop.cursor is not None:
         return f"{what}; the last good rules stay (write [] to clear them)"
     return f"{what}; waiting for it, no rules are active"

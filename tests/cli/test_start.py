@@ -44,6 +44,21 @@ def test_rules_of_the_store_are_enforced_and_the_change_is_in_the_audit_store_af
     outbox.close()
 
 
+def test_p24_a_document_that_says_nothing_yet_is_no_refusal(
+    settings: Settings, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Comments alone, as a template has them: waited for, not told as an event, and not an ERROR."""
+    project.commit("# flowRules:\n#   - {resource: a, grade: 1, count: 1}\n", "Nothing yet")
+    engine = start(settings)
+    (subscription,) = engine.subscriptions
+    subscription.refresh(10)
+    assert subscription.state is State.INIT
+    assert "sentinel-rules.yaml says nothing; waiting for it" in str(subscription.status()[0].reason)
+    assert engine.outbox.depth() == 0
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "one warning, of the state"
+    engine.close()
+
+
 def test_it_becomes_the_default_engine_of_the_process(settings: Settings) -> None:
     engine = ready(settings)
     assert default_engine() is engine

@@ -31,7 +31,7 @@ SOON = 5.0
 
 
 class Recorder:
-    """Stands where the engine stands: takes what can be read, refuses what says `invalid` or is not a list of rules."""
+    """Stands where the engine stands: takes what can be read, refuses what says `invalid`, and `null` as empty."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[bytes, bool]] = []
@@ -50,7 +50,8 @@ class Recorder:
                     raise self.failures.pop(0)
                 if b"invalid" in content or content.strip() == b"null":
                     self.refused.append(content)
-                    raise RuleRejected([Problem("SR001", "error", "this is not a list of rules", file="rules")])
+                    code = "SR010" if b"invalid" in content else "SR001"
+                    raise RuleRejected([Problem(code, "error", "this is not a list of rules", file="rules")])
                 self.seen.append((content, restored))
                 self.versions.append(revision.version)
                 self.revisions.append(revision)

@@ -89,15 +89,17 @@ def test_p24_blank_content_keeps_the_last_good_rules(
     assert recorder.contents == [A]
 
 
-def test_p25_null_is_refused_and_keeps_the_last_good_rules(
+def test_p25_null_says_nothing_and_keeps_the_last_good_rules(
     world: Any, recorder: Any, subscribe: Any, wait_reason: Any
 ) -> None:
     world.put(A)
     subscription = subscribe(world.source, recorder)
     subscription.wait_ready(5)
     world.put(b"null")
-    wait_reason(subscription, "is refused")
-    assert (recorder.contents, recorder.refused) == ([A], [b"null"])
+    wait_reason(subscription, "says nothing; the last good rules stay")
+    assert subscription.refresh(5)
+    assert (recorder.contents, recorder.refused) == ([A], [b"null"]), "parsed once"
+    assert (subscription.state, subscription.status()[0].counters.rejected) == (State.STALE, 0)
 
 
 def test_p25_an_explicit_empty_list_goes_through(world: Any, recorder: Any, subscribe: Any) -> None:

@@ -150,6 +150,16 @@ def test_the_states_of_an_item_without_rules() -> None:
     assert states == [State.INIT, State.INIT, State.ERROR, State.INIT, State.ERROR]
 
 
+def test_p24_a_content_that_says_nothing_is_waited_for_like_an_absent_one() -> None:
+    loop = fresh()
+    loop.refused("digest", "says nothing", empty=True)
+    loop.failed("down", 100.0)
+    loop.refused_before()
+    assert (loop.state, loop.reason) == (State.INIT, "says nothing")
+    loop.refused("other", "bad")
+    assert loop.state is State.ERROR
+
+
 def test_the_states_of_an_item_with_rules() -> None:
     loop, first = fresh(), revision(b"[]")
     states = []
