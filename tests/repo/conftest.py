@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -26,16 +27,31 @@ def clean_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="session")
-def wheel(clean_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
+def build(what: str, tree: Path, out: Path) -> Path:
+    """Runs the build as a packager would, interpreted for speed; gives the one file it made."""
     built = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(clean_tree)],
+        [sys.executable, "-m", "build", f"--{what}", "--no-isolation", "--outdir", str(out), str(tree)],
         env={**os.environ, "SENTINEL_PURE": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    (path,) = out.glob("*.whl")
+    (path,) = out.iterdir()
     return path
+
+
+@pytest.fixture(scope="session")
+def wheel(clean_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", clean_tree, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def wheel_of_sdist(clean_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that a package index's users get where no wheel fits: by way of the source distribution."""
+    sdist = build("sdist", clean_tree, tmp_path_factory.mktemp("sdist"))
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(unpacked, filter="data")
+    (tree,) = unpacked.iterdir()
+    return build("wheel", tree, tmp_path_factory.mktemp("wheel-of-sdist"))

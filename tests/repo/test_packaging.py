@@ -36,6 +36,13 @@ def test_wheel_holds_every_module_and_data_file_and_nothing_else(wheel: Path, cl
     assert names == expected
 
 
+def test_the_source_distribution_builds_the_same_wheel(wheel: Path, wheel_of_sdist: Path) -> None:
+    def names(path: Path) -> set[str]:
+        return set(zipfile.ZipFile(path).namelist())
+
+    assert names(wheel_of_sdist) == names(wheel)
+
+
 def test_wheel_metadata_names_the_command_and_the_license(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     info = {name.split(".dist-info/", 1)[1]: name for name in archive.namelist() if ".dist-info/" in name}
