@@ -6,7 +6,7 @@ default), or removes the rule with `$delete: true`, or, where no such rule is, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -26,9 +26,13 @@ _TELLING = ("grade", "strategy", "refResource", "bizMetricType", "paramIdx")
 Item = dict[str, Any]
 
 
-def is_overlay(name: str) -> bool:
-    """Whether a text of this name is laid over the others instead of standing beside them."""
-    return FOLDER in PurePosixPath(name).parts[:-1]
+def overlays_among(names: Iterable[str]) -> frozenset[str]:
+    """The texts that are laid over the others: those in a folder `environments` beside one of the others."""
+    paths = {name: PurePosixPath(name) for name in names}
+    folders = {path.parent for path in paths.values()}
+    return frozenset(
+        name for name, path in paths.items() if path.parent.name == FOLDER and path.parent.parent in folders
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from sentinel_core.rules.build import MORE, Listing, Options, RuleBuilder, build
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_text import read_json
 from sentinel_core.rules.messages import near, show
-from sentinel_core.rules.overlay import is_overlay, lay_over
+from sentinel_core.rules.overlay import lay_over, overlays_among
 from sentinel_core.rules.quick import quick_set
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS, model_of
 from sentinel_core.rules.revision import Kind, Revision, SourceText
@@ -76,7 +76,7 @@ def parse_revision(
     """The kinds that a revision manages, of those asked for.
 
     A revision is a document, a folder of documents merged by kind, or a bare list where exactly one kind is asked for.
-    A text in a folder `environments` is laid over the others (see `overlay.py`); at most one may be among them.
+    A text in a folder `environments` beside the others is laid over them (see `overlay.py`); there may be one.
     Every kind of every text must be right, asked for or not. Raises RuleRejected with the problems of all texts.
     """
     wanted = tuple(kinds)
@@ -121,20 +121,24 @@ def _collect(
     problems: list[Problem] = []
     if not texts:
         raise blank("<revision>", "empty")
-    if len(overlays := [text.name for text in texts if is_overlay(text.name)]) > 1:
-        message = f"{' and '.join(overlays)} are of different environments; read one with the base"
-        problems.append(Problem("SR115", "error", message, file=overlays[1]))
-    for text in sorted(texts, key=lambda text: is_overlay(text.name)):
+    overlays = overlays_among(text.name for text in texts)
+    if len(overlays) > 1:
+        names = sorted(overlays)
+        message = f"{' and '.join(names)} are of different environments; read one with the base"
+        problems.append(Problem("SR115", "error", message, file=names[1]))
+    for text in sorted(texts, key=lambda text: text.name in overlays):
         try:
             source = read_text(text, limits)
         except RuleRejected as rejection:
-            problems += rejection.problems
+            # Comments alone change nothing of the base; a text without a byte may be one that is being written.
+            if text.name not in overlays or not rejection.says_nothing or not text.content.strip():
+                problems += rejection.problems
             continue
         if isinstance(source.data, list):
             problems += _add_list(source, wanted, listings)
         elif isinstance(source.data, dict):
             problems += _unknown_sections(source)
-            if is_overlay(text.name):
+            if text.name in overlays:
                 problems += lay_over(listings, source)
             else:
                 _add_document(source, listings)

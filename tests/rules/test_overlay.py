@@ -86,6 +86,17 @@ def test_delete_means_nothing_in_a_base() -> None:
 
 
 def test_two_environments_are_not_mixed() -> None:
-    texts = tuple(SourceText(f"environments/{name}.yaml", b"flowRules: []\n") for name in ("prod", "test"))
+    names = ("base.yaml", "environments/prod.yaml", "environments/test.yaml")
+    texts = tuple(SourceText(name, b"flowRules: []\n") for name in names)
     with pytest.raises(RuleRejected, match="different environments"):
         parse_revision(Revision(texts, source="s", version="1"), KINDS)
+
+
+def test_a_folder_that_is_only_called_so_holds_a_base() -> None:
+    text = SourceText("/srv/environments/rules.yaml", b"flowRules: [{resource: order, count: 1}]\n")
+    assert len(parse_revision(Revision((text,), source="s", version="1"), KINDS)["flow"]) == 1
+
+
+def test_an_overlay_of_comments_alone_changes_nothing() -> None:
+    assert len(read("# nothing differs in prod\n")["flow"]) == 3
+    assert problems("\n")[0].code == "SR001", "blank: perhaps it is being written"
