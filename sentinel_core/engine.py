@@ -16,7 +16,7 @@ from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
-from sentinel_core.entry import Entry
+from sentinel_core.entry import Blocked, Entry
 from sentinel_core.errors import EngineClosed, KindTaken
 from sentinel_core.gate import UNGUARDED, Core, Gate
 from sentinel_core.guard import AsyncEntry
@@ -28,6 +28,7 @@ from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
 from sentinel_core.snapshot import Compiler
 from sentinel_core.stats import Stats, Totals, stats_of, totals_of
+from sentinel_core.window import Bucket
 
 logger = logging.getLogger("sentinel_core")
 
@@ -35,6 +36,8 @@ INBOUND = "__total_inbound_traffic__"
 MAX_RESOURCES = 6000
 BreakerListener = Callable[[Transition], None]
 """Called after a breaker moved, on the thread of the call that moved it, outside all locks."""
+BlockListener = Callable[[Blocked, int, str], None]
+"""Called with a refusal, its requests and who called ("" where unknown), on the call's thread, outside all locks."""
 
 
 class Engine(Gate):
@@ -105,6 +108,7 @@ class Engine(Gate):
         self._subscribe_lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
         self._listeners: list[BreakerListener] = []
+        self._block_listeners: list[BlockListener] = []
         self._failures = 0
         self._last_failure: str | None = None
         self._failure_said = -(1 << 61)
@@ -253,6 +257,14 @@ class Engine(Gate):
         with self._guarded:
             return totals_of(self.node(resource))
 
+    def seconds(self, resource: str, after: int) -> list[Bucket]:
+        """The counts of a resource, or of all inbound calls, for every second of the last minute that is over and began
+        after `after` (monotonic ns); only where `Statistics.minutes` has them kept."""
+        now = self.clock.monotonic_ns()
+        with self._guarded:
+            node = self.node(resource)
+            return node.seconds(now, after) if node is not None else []
+
     def node(self, resource: str) -> Node | None:
         """The live counters of a resource, or of all inbound calls (`INBOUND`); for exporters and tests."""
         return self.core.inbound if resource == INBOUND else self._compiler.nodes.get(resource)
@@ -287,6 +299,22 @@ class Engine(Gate):
             self._listeners = [each for each in self._listeners if each is not listener]
 
         return remove
+
+    def on_block(self, listener: BlockListener) -> Callable[[], None]:
+        """Adds a listener for refusals; returns what removes it again. It makes every refusal dearer: be quick."""
+        self._listen_to_blocks([*self._block_listeners, listener])
+        return lambda: self._listen_to_blocks([each for each in self._block_listeners if each is not listener])
+
+    def _listen_to_blocks(self, listeners: list[BlockListener]) -> None:
+        self._block_listeners = listeners
+        self.core.observer = self._blocked if listeners else None
+
+    def _blocked(self, blocked: Blocked, count: int, origin: str) -> None:
+        for listener in self._block_listeners:
+            try:
+                listener(blocked, count, origin)
+            except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
+                self._failed(error)
 
     def status(self) -> dict[str, Any]:
         """What an operator asks first; plain JSON values."""

@@ -55,7 +55,7 @@ def needs_lock() -> bool:
 class Core(Runtime):
     """The steps of a call. Not to be inherited from: compiled, its methods call each other directly."""
 
-    __slots__ = ("clock", "compile", "snapshot", "unchecked")
+    __slots__ = ("clock", "compile", "observer", "snapshot", "unchecked")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class Core(Runtime):
         """The plan of a resource that the snapshot has not met yet."""
         self.unchecked = unchecked
         """An entry that nothing checks and that no resource counts."""
+        self.observer: Callable[[Blocked, int, str], None] | None = None
+        """Hears of every refusal; never raises."""
 
     def begin(
         self, resource: str, origin: str, context: str, args: Args, count: int, priority: bool, inbound: bool
@@ -113,7 +115,7 @@ class Core(Runtime):
             self.transitions_ready()
         if code == 0:
             return Entry(plan, call, now, count, era)
-        return Blocked(resource, plan.checkers[-code - 1], snapshot, now, call)
+        return self.refuse(Blocked(resource, plan.checkers[-code - 1], snapshot, now, call), count, origin)
 
     def resume(self, waited: Waiting) -> Outcome:
         """The next step of a call that has waited."""
@@ -134,7 +136,15 @@ class Core(Runtime):
             self.transitions_ready()
         if code == 0:
             return Entry(plan, waited.call, waited.start, waited.count, era)
-        return Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
+        blocked = Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
+        return self.refuse(blocked, waited.count, "")
+
+    def refuse(self, blocked: Blocked, count: int, origin: str) -> Blocked:
+        """Tells of a refusal where somebody listens."""
+        if self.observer is not None:
+            ambient = current_context()
+            self.observer(blocked, count, blocked.call.origin or origin or (ambient.origin if ambient else ""))
+        return blocked
 
     def abandon(self, waited: Waiting) -> None:
         """The caller gave up while it waited: permits of half-open breakers come back."""

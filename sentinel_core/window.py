@@ -24,11 +24,13 @@ MINUTE: Final = 60
 class Bucket:
     """The counts of one span of time: `start` in ns, the rest in requests, `rt` in ns."""
 
-    __slots__ = ("blocked", "errors", "min_rt", "passed", "rt", "start", "success")
+    __slots__ = ("blocked", "errors", "min_rt", "occupied", "passed", "rt", "start", "success")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.passed = 0
+        self.occupied = 0
+        """What of `passed` went ahead of its time, at the expense of a later bucket."""
         self.blocked = 0
         self.success = 0
         self.errors = 0
@@ -38,6 +40,7 @@ class Bucket:
     def add(self, other: Bucket) -> None:
         """Takes over the counts of another span."""
         self.passed += other.passed
+        self.occupied += other.occupied
         self.blocked += other.blocked
         self.success += other.success
         self.errors += other.errors
@@ -171,8 +174,9 @@ class Window:
         if self.borrowed is None:
             self.borrowed = {}
         self.borrowed[start] = self.borrowed.get(start, 0) + count
-        self.second_of(now).passed += count
-        self.total.passed += count
+        for whole in (self.second_of(now), self.total):
+            whole.passed += count
+            whole.occupied += count
 
     def take_borrowed(self, start: int) -> int:
         """What the bucket that begins at `start` owes; debts of buckets that were skipped are forgiven."""
@@ -240,6 +244,12 @@ class Window:
         total.add(self.newest())
         total.passed -= self.carried
         return total
+
+    def seconds(self, now: int, after: int) -> list[Bucket]:
+        """The seconds that are over and began after `after` (ns), oldest first, for windows that keep a minute."""
+        self.roll(now)
+        current = now - now % SECOND
+        return [second for second in self.minute or () if after < second.start < current]
 
     def last_minute(self, now: int) -> Bucket:
         """The sum of the last 60 seconds with the current one, for windows that keep them."""

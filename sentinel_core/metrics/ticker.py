@@ -1,0 +1,53 @@
+"""A thread that does one thing again and again, and whose failures are told once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+logger = logging.getLogger("sentinel_core")
+
+
+class Ticker:
+    """Calls `work` every `every_s` seconds from `start` on, and once more in `close`. Disks that fail stop nothing."""
+
+    def __init__(self, name: str, work: Callable[[], object], every_s: float) -> None:
+        self._name = name
+        self._work = work
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self.error: str | None = None
+        """Why the last run failed; None after a good one."""
+
+    def start(self) -> None:
+        """A second call does nothing; with `every_s` of 0 or less nothing runs but what `run` is called for."""
+        if self._thread is None and self._every_s > 0:
+            self._thread = threading.Thread(target=self._loop, name=f"sentinel-{self._name}", daemon=True)
+            self._thread.start()
+
+    def run(self) -> None:
+        """Does it now. Never raises."""
+        with self._lock:
+            try:
+                self._work()
+            except Exception as error:  # noqa: BLE001 (a full or read-only disk is no reason to end the thread)
+                if self.error is None:
+                    logger.warning("%s cannot be written and goes on trying: %s", self._name, error)
+                self.error = f"{type(error).__name__}: {error}"
+            else:
+                if self.error is not None:
+                    logger.warning("%s is written again", self._name)
+                self.error = None
+
+    def close(self, timeout_s: float = 5) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        self.run()
+
+    def _loop(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self.run()
