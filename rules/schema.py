@@ -138,7 +138,10 @@ def published() -> dict[str, str]:
 
 
 def publish(folder: Path = FOLDER) -> None:
-    """Writes them: `python -c "from sentinel_core.rules.schema import publish; publish()"`, when a test says so."""
-    folder.mkdir(exist_ok=True)
-    for name, text in published().items():
+    """Writes them, and removes those of kinds that are gone: `python -m sentinel_core.rules.schemas`."""
+    schemas = published()
+    for path in folder.glob("*.schema.json"):
+        if path.name not in schemas:
+            path.unlink()
+    for name, text in schemas.items():
         (folder / name).write_text(text, encoding="utf-8")

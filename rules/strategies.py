@@ -5,9 +5,15 @@ For the tests of whoever builds on rules; needs hypothesis, which nothing else h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import strategies as st
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from sentinel_core.rules.registry import KINDS, MODELS
+from sentinel_core.rules.rule import Rule
 
 Items = list[dict[str, Any]]
 
@@ -71,8 +77,33 @@ _STRATEGIES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 
 def items_of(kind: str) -> st.SearchStrategy[dict[str, Any]]:
-    """One valid rule of a kind."""
-    return _STRATEGIES[kind]
+    """One valid rule of a kind. A kind that is not written out above is drawn from its fields."""
+    return _STRATEGIES[kind] if kind in _STRATEGIES else drawn_from_fields(MODELS[kind])
+
+
+def drawn_from_fields(model: type[Rule]) -> st.SearchStrategy[dict[str, Any]]:
+    """Rules with the fields that a kind needs, within their types and ranges, as far as they are valid."""
+    needed = {
+        alias: _field(info)
+        for alias, info in model.fields_by_alias().items()
+        if info.is_required() or alias in model.loud_defaults
+    }
+    return _rule(needed, {}).filter(lambda item: _is_valid(model, item))
+
+
+def _field(info: FieldInfo) -> st.SearchStrategy[Any]:
+    if info.annotation is str:
+        return _names
+    bounds = [limit for limit in info.metadata if isinstance(limit, (Ge, Gt, Le, Lt))]
+    within: Any = Annotated[(info.annotation, *bounds)] if bounds else info.annotation
+    return st.from_type(within)
+
+
+def _is_valid(model: type[Rule], item: dict[str, Any]) -> bool:
+    try:
+        return not any(finding.severity == "error" for finding in model.model_validate(item).check())
+    except ValidationError:
+        return False
 
 
 def flow_lists(max_size: int = 6) -> st.SearchStrategy[Items]:
@@ -80,5 +111,6 @@ def flow_lists(max_size: int = 6) -> st.SearchStrategy[Items]:
 
 
 def lists_of(*kinds: str) -> st.SearchStrategy[tuple[str, Items]]:
-    """(kind, list of valid rules)"""
-    return st.sampled_from(kinds).flatmap(lambda kind: st.tuples(st.just(kind), st.lists(items_of(kind), max_size=5)))
+    """(kind, list of valid rules), of any kind that there is unless some are named."""
+    drawn = st.sampled_from(kinds or KINDS)
+    return drawn.flatmap(lambda kind: st.tuples(st.just(kind), st.lists(items_of(kind), max_size=5)))

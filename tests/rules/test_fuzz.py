@@ -68,7 +68,7 @@ def test_mutated_samples(seed: bytes, rng: random.Random, edits: int) -> None:
 
 
 @given(
-    lists_of("flow", "degrade", "param_flow", "system"),
+    lists_of(),
     st.randoms(use_true_random=False),
     st.sampled_from(
         [None, True, "20", "x", -1, 0, 1.5, 10**30, float("inf"), [], {}, [None], {"flowId": "a"}, "\ud800"]

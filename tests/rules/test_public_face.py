@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import find
+from pydantic.alias_generators import to_camel
 
 import sentinel_core.rules
 from sentinel_core.rules import KINDS, Problem, Rule, RuleRejected, SentinelRulesError, describe_rule, parse_rules
 from sentinel_core.rules.codes import CODES
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS
+from sentinel_core.rules.strategies import drawn_from_fields
 
 FOLDER = Path(sentinel_core.rules.__file__).parent
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.py") if path.name != "codes.py")
@@ -23,27 +26,26 @@ def test_all_names_are_sorted_and_public() -> None:
     assert all(hasattr(sentinel_core.rules, name) for name in names)
 
 
-def test_the_kinds_are_the_files_of_the_folder() -> None:
-    assert KINDS == ("flow", "degrade", "biz_metric", "system", "authority", "param_flow")
+def test_the_kinds_are_the_files_of_the_folder_in_the_order_of_their_ranks() -> None:
     assert set(KINDS) == {path.stem for path in (FOLDER / "kinds").glob("[a-z]*.py")}
-    assert list(BY_DOCUMENT_KEY) == [
-        "flowRules",
-        "degradeRules",
-        "bizMetricRules",
-        "systemRules",
-        "authorityRules",
-        "paramFlowRules",
-    ]
+    assert [MODELS[kind].rank for kind in KINDS] == sorted(model.rank for model in MODELS.values())
+    assert list(BY_DOCUMENT_KEY) == [model.document_key for model in MODELS.values()]
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.kind)
 def test_every_kind_has_the_same_shape(model: type[Rule]) -> None:
-    assert model.document_key.endswith("Rules")
+    assert model.document_key == f"{to_camel(model.kind)}Rules"
     assert set(model.names) <= model.fields_by_alias().keys()
     assert set(model.nested) <= model.fields_by_alias().keys()
     assert set(model.loud_defaults) <= model.model_fields.keys(), "of one word, so spelled alike in Python and JSON"
     assert model.__doc__
     assert "describe" in vars(model)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.kind)
+def test_rules_of_a_kind_can_be_drawn_from_its_fields_alone(model: type[Rule]) -> None:
+    item = find(drawn_from_fields(model), lambda item: isinstance(item, dict))
+    assert parse_rules(model.kind, [item]).rules
 
 
 def test_every_code_in_use_has_a_meaning_and_none_is_left_over() -> None:

@@ -12,9 +12,11 @@ from hypothesis import given
 
 import sentinel_core.rules
 from sentinel_core.rules import KINDS, json_schema, parse_rules
-from sentinel_core.rules.schema import published
+from sentinel_core.rules.schema import publish, published
 from sentinel_core.rules.strategies import lists_of
 
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = ".venv/bin/python -m sentinel_core.rules.schemas"
 FOLDER = Path(sentinel_core.rules.__file__).parent / "schemas"
 
 
@@ -27,10 +29,18 @@ def test_they_are_draft_07(kind: str | None) -> None:
 
 
 def test_the_files_of_the_package_equal_the_models() -> None:
-    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")} == published()
+    carried = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert carried == published(), f"the models have changed; write the schemas anew: {COMMAND}"
 
 
-@given(lists_of("flow", "degrade", "biz_metric", "authority", "system", "param_flow"))
+def test_the_command_that_writes_them_is_told_to_contributors_and_writes_them(tmp_path: Path) -> None:
+    assert COMMAND in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (tmp_path / "gone-rules.schema.json").write_text("{}")
+    publish(tmp_path)
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == published()
+
+
+@given(lists_of())
 def test_what_is_published_passes(case: tuple[str, list[dict[str, Any]]]) -> None:
     kind, items = case
     jsonschema.validate([rule.to_json() for rule in parse_rules(kind, items).rules], json_schema(kind))
