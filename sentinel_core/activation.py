@@ -128,6 +128,12 @@ class Activation:
             self.total_activation_ms += self.last_activation_ms
             return Outcome.ACTIVATED
 
+    def rebuild(self, change: Callable[[], None]) -> None:
+        """Runs the same rules in plans compiled anew after `change`, which no compilation sees half done."""
+        with self.lock, self.build_lock:
+            change()
+            self.swap(self.compiler.again(self.read()))
+
     def _same(self, old: RuleSet | None, new: RuleSet) -> bool:
         if old is None or old.digest != new.digest:
             return False

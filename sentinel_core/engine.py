@@ -15,11 +15,13 @@ from sentinel_core.audit.events import EventSink
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics
+from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Blocked, Entry
 from sentinel_core.errors import EngineClosed, KindTaken
 from sentinel_core.gate import UNGUARDED, Core, Gate
 from sentinel_core.guard import AsyncEntry
+from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
 from sentinel_core.plan import PLAIN, Args, Plan, Snapshot, Transition
@@ -79,7 +81,7 @@ class Engine(Gate):
         inbound = Node(statistics.bucket_ns, statistics.buckets, statistics.minutes)
         self.clock = clock
         self.core = Core(
-            clock, inbound, compat is not None, self._plan, self._unchecked, self._failed, self._transitions_ready
+            clock, inbound, compat is not None, self._plan, self._unchecked, self._failed, self._news_ready
         )
         self.app = app
         self.environment = environment
@@ -102,6 +104,7 @@ class Engine(Gate):
             annotate=lambda ruleset: annotated(self._slots, ruleset),
             wall=clock.wall,
         )
+        self._control = Control(self._compiler, self._activation)
         empty = {kind: RuleSet.empty(kind) for kind in KINDS}
         self.core.snapshot = Snapshot(0, empty, {kind: {} for kind in KINDS}, {})
         self._overflow = self._compiler.new_overflow()
@@ -244,6 +247,23 @@ class Engine(Gate):
         self._overflow.node.enter(start, count)
         return Entry(self._overflow, PLAIN, start, count, 0)
 
+    # Control by hand
+
+    def control(self, target: str, mode: str | None) -> int:
+        """Puts rules into a mode until it is taken back with None, over what their field `mode` says; returns how many
+        active rules that concerns. In this process alone, and not beyond its end.
+
+        target   a rule's path, a resource, or `*` for everything; the most exact one holds
+        mode     `enforce`; `shadow`: count what would be blocked and let it pass; `open`, `closed`: breakers alone
+                 block, or pass, every call, while their own state stands still
+        Raises ValueError for another mode, and for `open` or `closed` where no breaker is.
+        """
+        return self._control.set(target, mode)
+
+    def shadow(self, on: bool = True) -> None:
+        """Puts everything that is not controlled more exactly into shadow mode, or takes that back."""
+        self.control(EVERYTHING, SHADOW if on else None)
+
     # What can be seen
 
     def stats(self, resource: str) -> Stats:
@@ -280,11 +300,16 @@ class Engine(Gate):
     def explain(self, resource: str) -> list[dict[str, Any]]:
         """Per slot, in order: the rules that apply to a resource, in words and fields, with live values and states."""
         plan = self._plan(resource)
-        return views.explain(plan, self._slots, self._live(plan))
+        return views.explain(plan, self._slots, self._live(plan), self._compiler.mode_of)
 
     def breakers(self, resource: str) -> tuple[dict[str, Any], ...]:
         """State and values of every breaker of a resource, in the order they are asked."""
         return views.breakers(self._live(self._plan(resource)))
+
+    def shadows(self) -> tuple[dict[str, Any], ...]:
+        """What each shadow rule at work would have done: resource, kind, rule, calls to block and to delay."""
+        with self._guarded:
+            return tuple(shadows_of(self.snapshot))
 
     def _live(self, plan: Plan) -> list[tuple[Kind, Any, dict[str, Any]]]:
         now = self.clock.monotonic_ns()
@@ -327,6 +352,7 @@ class Engine(Gate):
             "kinds": {kind: views.kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
             "subscriptions": [views.subscription_status(each) for each in self._subscriptions],
             **views.activation_status(self._activation),
+            "control": self._control.status(),
             "resources": len(self._compiler.nodes),
             "uncountedPasses": self._overflow.node.lifetime().passed,
             "internalErrors": {"count": self._failures, "last": self._last_failure},
@@ -369,12 +395,15 @@ class Engine(Gate):
             self._failure_said = now
             logger.error("internal error; the call passes unchecked", exc_info=error)
 
-    def _transitions_ready(self) -> None:
+    def _news_ready(self) -> None:
         with self._guarded:
-            transitions, self.core.transitions = self.core.transitions, []
-        for transition in transitions:
+            news, self.core.news = self.core.news, []
+        for happened in news:
+            if isinstance(happened, Exception):
+                self._failed(happened)
+                continue
             for listener in self._listeners:
                 try:
-                    listener(transition)
+                    listener(happened)
                 except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
                     self._failed(error)

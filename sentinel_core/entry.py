@@ -78,8 +78,8 @@ class Entry(Pass):
                     lock.release()
         except Exception as error:  # noqa: BLE001 (an internal error must not break the caller's call)
             runtime.failed(error)
-        if runtime.transitions:
-            runtime.transitions_ready()
+        if runtime.news:
+            runtime.news_ready()
 
     def unwind(self) -> None:
         """Java's order: the innermost entry of a context ends first. Otherwise all of them end, and this raises."""

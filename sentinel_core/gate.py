@@ -65,10 +65,10 @@ class Core(Runtime):
         compile_plan: Callable[[str], Plan],
         unchecked: Callable[[int, int], Entry],
         failed: Callable[[BaseException], None],
-        transitions_ready: Callable[[], None],
+        news_ready: Callable[[], None],
     ) -> None:
         lock = threading.RLock() if needs_lock() else None
-        super().__init__(clock.monotonic_ns, lock, inbound, compat, failed, transitions_ready)
+        super().__init__(clock.monotonic_ns, lock, inbound, compat, failed, news_ready)
         self.clock = clock
         self.snapshot = Snapshot(0, {}, {}, {})
         """What runs now. Replaced by assignment, never edited."""
@@ -111,8 +111,8 @@ class Core(Runtime):
         except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
             self.failed(error)
             return self.unchecked(now, count)
-        if self.transitions:
-            self.transitions_ready()
+        if self.news:
+            self.news_ready()
         if code == 0:
             return Entry(plan, call, now, count, era)
         return self.refuse(Blocked(resource, plan.checkers[-code - 1], snapshot, now, call), count, origin)
@@ -132,8 +132,8 @@ class Core(Runtime):
             except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
                 self.failed(error)
                 return self.unchecked(waited.start, waited.count)
-        if self.transitions:
-            self.transitions_ready()
+        if self.news:
+            self.news_ready()
         if code == 0:
             return Entry(plan, waited.call, waited.start, waited.count, era)
         blocked = Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
@@ -151,8 +151,8 @@ class Core(Runtime):
         now: int = self.monotonic_ns()
         with self.lock or UNGUARDED:
             waited.plan.release(now, waited.begin, waited.era)
-        if self.transitions:
-            self.transitions_ready()
+        if self.news:
+            self.news_ready()
 
     def sleep(self, waited: Waiting) -> None:
         """Waits on this thread."""

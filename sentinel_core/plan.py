@@ -286,7 +286,7 @@ class Snapshot:
 class Transition:
     """A breaker moved: `before` and `after` are CLOSED, OPEN or HALF_OPEN; `value` is the ratio, count or metric."""
 
-    __slots__ = ("after", "at", "before", "kind", "resource", "rule", "value")
+    __slots__ = ("after", "at", "before", "kind", "resource", "rule", "shadow", "value")
 
     def __init__(
         self, kind: str, resource: str, rule: Any, before: str, after: str, value: float | None, at: int
@@ -299,12 +299,14 @@ class Transition:
         self.value = value
         self.at = at
         """Monotonic ns."""
+        self.shadow = False
+        """The breaker is a shadow rule: no call was refused for it."""
 
 
 class Runtime:
     """What every part of the hot path shares."""
 
-    __slots__ = ("compat", "failed", "inbound", "lock", "monotonic_ns", "transitions", "transitions_ready")
+    __slots__ = ("compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready")
 
     def __init__(
         self,
@@ -313,7 +315,7 @@ class Runtime:
         inbound: Node,
         compat: bool,
         failed: Callable[[BaseException], None],
-        transitions_ready: Callable[[], None],
+        news_ready: Callable[[], None],
     ) -> None:
         self.monotonic_ns = monotonic_ns
         self.lock = lock
@@ -324,6 +326,6 @@ class Runtime:
         """Decide as Java Sentinel 1.8.9 does, faults included."""
         self.failed = failed
         """Takes an internal error; never raises."""
-        self.transitions: list[Transition] = []
-        """What breakers did inside the critical section; handed out after it."""
-        self.transitions_ready = transitions_ready
+        self.news: list[Transition | Exception] = []
+        """What happened inside the critical section and is told after it: moves of breakers, errors of shadow rules."""
+        self.news_ready = news_ready

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sentinel_core.collectors.local import Metrics, RateWindow
+from sentinel_core.modes import EVERYTHING, Modes
 from sentinel_core.node import ClusterNode
 from sentinel_core.options import Statistics
 from sentinel_core.plan import Plan, Runtime, Snapshot
@@ -31,6 +32,7 @@ class Compiler:
         slots: Mapping[Kind, Slot],
         max_resources: int,
     ) -> None:
+        self.modes = Modes([kind for kind, slot in slots.items() if slot.breaks])
         self.runtime = runtime
         self.metrics = metrics
         self.statistics = statistics
@@ -60,6 +62,15 @@ class Compiler:
             successor = new.plans[resource] = self.compile(new, plan.node, plan, kinds)
             if self.runtime.compat:
                 plan.successor = successor
+
+    def again(self, old: Snapshot) -> Snapshot:
+        """The same rules in plans compiled anew, with all their state: what decides besides rules has changed."""
+        new = Snapshot(old.number, old.rulesets, old.by_resource, old.patterns)
+        for resource, plan in list(old.plans.items()):
+            successor = new.plans[resource] = self.compile(new, plan.node, plan, ())
+            if self.runtime.compat:
+                plan.successor = successor
+        return new
 
     def stands(self, plan: Plan, new: Snapshot, changed: Iterable[Kind]) -> bool:
         """Whether a plan's resource has equal rules in `new`."""
@@ -116,6 +127,7 @@ class Compiler:
             kept,
             changed,
             lambda kind: self.rules_of(snapshot, kind, node.resource),
+            lambda rule: self.mode_of(rule, node.resource),
         )
         rules: dict[Kind, list[Any]] = {}
         checkers = []
@@ -123,7 +135,7 @@ class Compiler:
             of_kind = self.rules_of(snapshot, kind, node.resource)
             if of_kind:
                 rules[kind] = of_kind
-                checkers += slot.compile(build, node, of_kind)
+                checkers += [build.controlled(checker) for checker in slot.compile(build, node, of_kind)]
         return Plan(self.runtime, node, checkers, rules, build.states)
 
     def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> list[Any]:
@@ -138,6 +150,11 @@ class Compiler:
         if not patterns:
             return named
         return [*named, *(rule for pattern, rule in patterns if pattern.fullmatch(resource))]
+
+    def mode_of(self, rule: Any, resource: str) -> str:
+        """The mode of a rule for a resource; a rule for every resource is in one mode for all of them."""
+        slot = self.slots.get(getattr(rule, "kind", ""))
+        return self.modes.of(rule, EVERYTHING if slot is not None and slot.universal else resource)
 
     def is_named(self, snapshot: Snapshot, resource: str) -> bool:
         """Whether any rule is about this resource."""

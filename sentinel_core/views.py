@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
 from sentinel_core.activation import Activation
 from sentinel_core.datasources import Subscription
 from sentinel_core.datasources.status import Counters
+from sentinel_core.modes import SHADOW
 from sentinel_core.plan import Plan
-from sentinel_core.rules import Kind, RuleSet
+from sentinel_core.rules import Kind, RuleSet, describe_rule
 from sentinel_core.slots import Slot
 
 
@@ -20,11 +21,18 @@ def live_values(plan: Plan, now: int) -> list[tuple[Kind, Any, dict[str, Any]]]:
 
 
 def explain(
-    plan: Plan, slots: Mapping[Kind, Slot], values: list[tuple[Kind, Any, dict[str, Any]]]
+    plan: Plan,
+    slots: Mapping[Kind, Slot],
+    values: list[tuple[Kind, Any, dict[str, Any]]],
+    mode_of: Callable[[Any, str], str],
 ) -> list[dict[str, Any]]:
-    """Per slot: what all its rules share, and each rule in words and fields with what it has counted."""
+    """Per slot: what all its rules share, and each rule in words and fields with its mode and what it has counted."""
     of_rule = {rule: live for _, rule, live in values if rule is not None}
-    of_slot = {kind: live for kind, rule, live in values if rule is None}
+    of_slot: dict[Kind, dict[str, Any]] = {}
+    for kind, rule, live in values:
+        if rule is None:
+            shared = of_slot.setdefault(kind, {})
+            shared.update({SHADOW: live} if live.get("mode") == SHADOW else live)
     return [
         {
             "slot": kind,
@@ -32,7 +40,8 @@ def explain(
             "rules": [
                 {
                     "path": rule.path,
-                    "says": rule.describe(),
+                    "says": describe_rule(rule),
+                    "mode": mode_of(rule, plan.node.resource),
                     "rule": rule.to_json(),
                     "live": of_rule.get(rule, {}),
                     "note": slot.unenforced(rule),

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from sentinel_core.collectors import Collector
 from sentinel_core.collectors.local import Metrics
+from sentinel_core.modes import CLOSED, ENFORCE, OPEN, SHADOW, Forced, Shadow, Tally
 from sentinel_core.node import ClusterNode
 from sentinel_core.options import Statistics
 from sentinel_core.plan import Checker, Runtime
@@ -34,6 +35,7 @@ class Build:
         kept: dict[Any, Any],
         changed: Sequence[str] = (),
         rules: Callable[[str], Sequence[Any]] = lambda _kind: (),
+        mode: Callable[[Any], str] = lambda _rule: ENFORCE,
     ) -> None:
         self.runtime = runtime
         self.nodes = nodes
@@ -45,6 +47,9 @@ class Build:
         """The kinds that were replaced by the change this compilation is for."""
         self.rules = rules
         """(kind) → the rules of that kind for this resource, for slots that look at another kind's."""
+        self.mode = mode
+        """(rule) → `enforce`, `shadow`, `open` or `closed`. The compiler sees to what it means for the checker of one
+        rule; a slot asks where rules have a say in each other's effect."""
         self._kept = kept
         self._seen: dict[Any, int] = {}
 
@@ -66,6 +71,19 @@ class Build:
         self.states[(*key, place)] = state
         return state
 
+    def controlled(self, checker: Checker) -> Checker:
+        """The checker of one rule, or what stands in its place in the mode its rule is in."""
+        if checker.rule is None:
+            return checker
+        mode = self.mode(checker.rule)
+        if mode == SHADOW:
+            return self.shadow(checker, checker.rule)
+        return Forced(checker, mode) if mode in (OPEN, CLOSED) else checker
+
+    def shadow(self, checker: Checker, key: Any) -> Shadow:
+        """A checker that only counts; what it has counted stays with `key`."""
+        return Shadow(checker, self.keep(("tally", key), Tally), self.runtime)
+
     def forget(self, key: tuple[Any, ...]) -> None:
         """Has the next `keep` of every key that begins like this make a new object."""
         self._kept = {kept: state for kept, state in self._kept.items() if kept[: len(key)] != key}
@@ -80,6 +98,7 @@ class Slot:
     compile     (build, node, rules) → checkers, in the order they are asked; rules are those of this resource
     unenforced  (rule) → how a loaded rule acts that is not enforced as written, None where it is enforced
     universal   its rules apply to every resource (system)
+    breaks      its rules are breakers, which can be held open or closed
     eager       its resources are compiled when rules are loaded and not at their first call
     readings    (rule) → the collectors whose gauges it needs; the engine starts them with the first such rule
     refuses     (rule) → why Java Sentinel cannot build it; under compat its whole list is refused then
@@ -91,6 +110,7 @@ class Slot:
     compile: Callable[[Build, ClusterNode, Sequence[Any]], list[Checker]]
     unenforced: Callable[[Any], str | None] = lambda _rule: None
     universal: bool = False
+    breaks: bool = False
     eager: bool = False
     readings: Callable[[Any], Sequence[Callable[[], Collector]]] | None = None
     refuses: Callable[[Any], str | None] = lambda _rule: None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, Call, Checker
 from sentinel_core.slots import Build, Slot
@@ -45,7 +46,15 @@ class OriginList(Checker):
 
 def compile_authority(build: Build, _node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:
     """One checker a rule; every one must let the caller pass."""
-    return [OriginList(rule, build.compat) for rule in (rules[:1] if build.compat else dict.fromkeys(rules))]
+    return [
+        OriginList(rule, build.compat) for rule in (first_of(build, rules) if build.compat else dict.fromkeys(rules))
+    ]
+
+
+def first_of(build: Build, rules: Sequence[Any]) -> list[Any]:
+    """The one rule that Java keeps, and those that only count."""
+    enforced = [rule for rule in rules if build.mode(rule) == ENFORCE]
+    return enforced[:1] + [rule for rule in rules if build.mode(rule) != ENFORCE]
 
 
 SLOT = Slot("authority", 100, compile_authority)

@@ -128,9 +128,7 @@ class BizBreaker(Checker):
         return PASS
 
     def move(self, state: str, value: float | None, now: int) -> None:
-        self.runtime.transitions.append(
-            Transition("biz_metric", self.node.resource, self.rule, self.state, state, value, now)
-        )
+        self.runtime.news.append(Transition("biz_metric", self.node.resource, self.rule, self.state, state, value, now))
         self.state = state
 
     def retry_after(self, now: int) -> int | None:
@@ -176,4 +174,4 @@ def readings(rule: Any) -> Sequence[Callable[[], Collector]]:
     return installed(rule.biz_metric_type) if rule.enabled else ()
 
 
-SLOT = Slot("biz_metric", 400, compile_biz_metric, eager=True, readings=readings)
+SLOT = Slot("biz_metric", 400, compile_biz_metric, breaks=True, eager=True, readings=readings)

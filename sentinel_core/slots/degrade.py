@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sentinel_core.clock import MS, SECOND
+from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, PROBE, Call, Checker, Pass, Runtime, Transition
 from sentinel_core.slots import Build, Slot
@@ -130,7 +131,7 @@ class Breaker(Checker):
         node = self.node
         node.era += 1
         self.since = node.era
-        self.runtime.transitions.append(Transition("degrade", node.resource, self.rule, self.state, state, value, now))
+        self.runtime.news.append(Transition("degrade", node.resource, self.rule, self.state, state, value, now))
         self.state = state
 
     def release(self, now: int, era: int) -> None:
@@ -224,12 +225,12 @@ class ProgressiveBreaker(Breaker):
         return {**super().live(now), **(trying if self.state is HALF_OPEN else {})}
 
 
-def permits_of(flow_rules: Sequence[Any]) -> int:
+def permits_of(build: Build) -> int:
     """A tenth of what the resource may take a second, 1 to MOST_PERMITS; MOST_PERMITS where nothing limits it."""
     limits = [
         rule.count
-        for rule in flow_rules
-        if rule.grade == QPS and rule.strategy == DIRECT and rule.limit_app == EVERYONE and not rule.mode
+        for rule in build.rules("flow")
+        if rule.grade == QPS and rule.strategy == DIRECT and rule.limit_app == EVERYONE and build.mode(rule) == ENFORCE
     ]
     return max(1, min(MOST_PERMITS, int(min(limits) / 10))) if limits else MOST_PERMITS
 
@@ -243,7 +244,7 @@ def keep(build: Build, node: ClusterNode, rule: Any) -> Checker:
         build.forget(("degrade", rule))  # Java makes breakers of patterns anew with every change
     breaker = build.keep(("degrade", rule), lambda: make(build, node, rule), shared=build.compat)
     if isinstance(breaker, ProgressiveBreaker):
-        breaker.permits = permits_of(build.rules("flow"))
+        breaker.permits = permits_of(build)
     return breaker
 
 
@@ -252,4 +253,4 @@ def compile_degrade(build: Build, node: ClusterNode, rules: Sequence[Any]) -> li
     return [keep(build, node, rule) for rule in (rules if build.compat else dict.fromkeys(rules))]
 
 
-SLOT = Slot("degrade", 500, compile_degrade)
+SLOT = Slot("degrade", 500, compile_degrade, breaks=True)

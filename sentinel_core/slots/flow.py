@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.gate import DEFAULT_CONTEXT, PARTS
+from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import BLOCK, BORROWED, PASS, WAIT, Call, Checker
 from sentinel_core.slots import Build, Slot
@@ -335,11 +336,13 @@ def applies(rule: Any) -> bool:
 def compile_flow(build: Build, node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:
     """One checker a rule in list order; equal rules are one."""
     named = frozenset([rule.limit_app for rule in rules])
+    # A caller whose only rule of its own is a shadow is still one of the others.
+    enforced = frozenset([rule.limit_app for rule in rules if build.mode(rule) == ENFORCE])
     checkers: list[Checker] = []
     for rule in dict.fromkeys(rules):
         if applies(rule):
-            others = named if rule.limit_app == OTHERS else frozenset()
-            checkers.append(keep(build, node, rule, others))
+            known = enforced if build.mode(rule) == ENFORCE else named
+            checkers.append(keep(build, node, rule, known if rule.limit_app == OTHERS else frozenset()))
     return checkers
 
 

@@ -16,6 +16,7 @@ from sentinel_core.clock import MS, SECOND
 from sentinel_core.collectors import Collector
 from sentinel_core.collectors.local import Metrics
 from sentinel_core.collectors.machine import CPU, LOAD, CpuUsage, LoadAverage
+from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import BLOCK, PASS, Call, Checker
 from sentinel_core.slots import Build, Slot
@@ -118,10 +119,20 @@ def limits_of(rules: Sequence[Any]) -> dict[str, float]:
 
 
 def compile_system(build: Build, _node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:
-    """One checker for all rules together; none where nothing is limited."""
-    if build.compat and not rules[-1].limits():
-        return []
-    return [SystemLimits(build, rules)] if any(rule.limits() for rule in rules) else []
+    """One checker for all rules together, one for all shadow rules; none where nothing is limited."""
+    enforced = [rule for rule in rules if build.mode(rule) == ENFORCE]
+    shadowed = [rule for rule in rules if build.mode(rule) != ENFORCE]
+    checkers: list[Checker] = []
+    if limiting(build, enforced):
+        checkers.append(SystemLimits(build, enforced))
+    if limiting(build, shadowed):
+        checkers.append(build.shadow(SystemLimits(build, shadowed), "system"))
+    return checkers
+
+
+def limiting(build: Build, rules: Sequence[Any]) -> bool:
+    """Whether these rules limit anything; for Java the last one alone says so."""
+    return any(rule.limits() for rule in (rules[-1:] if build.compat else rules))
 
 
 def readings(rule: Any) -> list[Callable[[], Collector]]:

@@ -40,7 +40,7 @@ def test_a_rule_that_java_would_enforce_is_warned_of(kind: str) -> None:
 
 
 def test_only_breakers_are_forced_open_or_closed() -> None:
-    assert parse_rules("degrade", [{**PLAIN["degrade"][0], "mode": "open"}]).rules[0].mode == "open"  # type: ignore[attr-defined]  # a DegradeRule
+    assert parse_rules("degrade", [{**PLAIN["degrade"][0], "mode": "open"}]).rules[0].mode == "open"
     with pytest.raises(RuleRejected, match="write 'enforce' or 'shadow'"):
         parse_rules("flow", [{**PLAIN["flow"][0], "mode": "open"}])
 
