@@ -15,6 +15,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
+from sentinel_core.entry import innermost
+
+PROBE_HEADER = "X-Sentinel-Test"
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -26,6 +30,8 @@ class Context:
     name: str = ""
     origin: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    probing: bool = False
+    """The caller said that this is its probe."""
 
 
 _current: ContextVar[Context | None] = ContextVar("sentinel_context", default=None)
@@ -41,10 +47,14 @@ class context:  # noqa: N801 (used as a verb: `with context("order-api"):`)
 
     __slots__ = ("_outer", "_value")
 
-    def __init__(self, name: str = "", *, origin: str = "", tags: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str = "", *, origin: str = "", tags: Mapping[str, str] | None = None, probing: bool = False
+    ) -> None:
         self._outer = _current.get()
         outer = self._outer or Context()
-        self._value = Context(name or outer.name, origin or outer.origin, {**outer.tags, **(tags or {})})
+        self._value = Context(
+            name or outer.name, origin or outer.origin, {**outer.tags, **(tags or {})}, probing or outer.probing
+        )
 
     def __enter__(self) -> Context:
         _current.set(self._value)
@@ -54,6 +64,29 @@ class context:  # noqa: N801 (used as a verb: `with context("order-api"):`)
         # Set, not reset by token: a generator closed by the collector ends in another context, where a token raises.
         if _current.get() is self._value:
             _current.set(self._outer)
+
+
+def probing() -> bool:
+    """Whether this code works on a probe: inside an entry that a half-open breaker waits for, or in a context whose
+    caller said so. Follows await, tasks and `wrap`; false in generators, which run in their consumers' contexts."""
+    ambient = _current.get()
+    if ambient is not None and ambient.probing:
+        return True
+    entry = innermost()
+    while entry is not None and not entry.probing:
+        entry = entry.outer()
+    return entry is not None
+
+
+def probe_headers() -> dict[str, str]:
+    """What to add to outgoing requests: `{"X-Sentinel-Test": "true"}` in a probe, nothing otherwise."""
+    return {PROBE_HEADER: "true"} if probing() else {}
+
+
+def is_probe(headers: Mapping[str, str]) -> bool:
+    """Whether incoming headers mark a caller's probe, for `context(..., probing=is_probe(headers))`. Whoever can send
+    the header can choose it: ask only where callers are trusted."""
+    return any(name.lower() == PROBE_HEADER.lower() and value.lower() == "true" for name, value in headers.items())
 
 
 def wrap(function: Callable[P, R]) -> Callable[P, R]:

@@ -21,6 +21,7 @@ from sentinel_core.entry import Blocked, Entry
 from sentinel_core.errors import EngineClosed, KindTaken
 from sentinel_core.gate import UNGUARDED, Core, Gate
 from sentinel_core.guard import AsyncEntry
+from sentinel_core.health import Health
 from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
@@ -90,7 +91,8 @@ class Engine(Gate):
         self.metrics = Metrics()
         self.collectors = Collectors(self)
         self._slots = ordered(discover(), slot_order or (SENTINEL_SLOT_ORDER if compat else ()))
-        self._compiler = Compiler(self.core, self.metrics, statistics, self._slots, max_resources)
+        self._compiler = Compiler(self.core, self.metrics, statistics, self._slots, max_resources, clock.wall)
+        self.health = Health(self, self._compiler.health)
         self._build_lock = threading.RLock()
         self._activation = Activation(
             self._compiler,

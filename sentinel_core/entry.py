@@ -11,7 +11,8 @@ from sentinel_core.plan import Call, Checker, Pass, Plan, Snapshot
 
 FAILED: Final = 1
 CANCELLED: Final = 2
-DONE: Final = 4
+PROBING: Final = 4
+DONE: Final = 8
 
 
 class Entry(Pass):
@@ -32,7 +33,7 @@ class Entry(Pass):
         self.count = count
         self.era = era
         self.state = 0
-        """FAILED, CANCELLED and DONE, added up."""
+        """FAILED, CANCELLED and PROBING, added up; DONE after the end."""
 
     def __bool__(self) -> bool:
         return True
@@ -40,6 +41,11 @@ class Entry(Pass):
     @property
     def resource(self) -> str:
         return self.plan.node.resource
+
+    @property
+    def probing(self) -> bool:
+        """Whether a half-open breaker waits for the result of this call; False after its end."""
+        return self.state & PROBING != 0
 
     def trace(self, error: BaseException) -> None:
         """Records that the call failed. A block is no failure; neither is a cancellation or the end of a process."""
@@ -119,6 +125,11 @@ class Entry(Pass):
 _current: ContextVar[Entry | None] = ContextVar("sentinel_entry", default=None)
 
 
+def innermost() -> Entry | None:
+    """The entry whose `with` block this code runs in, None outside of any."""
+    return _current.get()
+
+
 def trace(error: BaseException) -> None:
     """Records an error that the code handles itself with the innermost `with entry(...)` around it."""
     entry = _current.get()
@@ -186,7 +197,7 @@ class Blocked:
 class Waiting:
     """A call that may go on after `wait` nanoseconds: hand it back to `Gate.resume`, or to `Gate.abandon`."""
 
-    __slots__ = ("begin", "call", "count", "era", "plan", "resource", "snapshot", "start", "wait")
+    __slots__ = ("begin", "call", "count", "held", "plan", "resource", "snapshot", "start", "wait")
 
     def __init__(
         self, resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, count: int, begin: int, wait: int
@@ -199,4 +210,5 @@ class Waiting:
         self.count = count
         self.begin = begin
         self.wait = wait
-        self.era = plan.node.era
+        self.held = plan.held
+        """The era of permits that the call holds, -1 without any."""

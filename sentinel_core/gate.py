@@ -20,9 +20,9 @@ from mypy_extensions import mypyc_attr
 from sentinel_core.arguments import keys_of
 from sentinel_core.clock import Clock
 from sentinel_core.context import current as current_context
-from sentinel_core.entry import Blocked, Entry, Waiting
+from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
 from sentinel_core.node import Node
-from sentinel_core.plan import PLAIN, Args, Call, Plan, Runtime, Snapshot
+from sentinel_core.plan import PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
 
 DEFAULT_CONTEXT: Final = "sentinel_default_context"
 """The entrance of calls that name none."""
@@ -115,6 +115,8 @@ class Core(Runtime):
             self.news_ready()
         if code == 0:
             return Entry(plan, call, now, count, era)
+        if code == PROBED:
+            return probe(plan, call, now, count, era)
         return self.refuse(Blocked(resource, plan.checkers[-code - 1], snapshot, now, call), count, origin)
 
     def resume(self, waited: Waiting) -> Outcome:
@@ -123,7 +125,7 @@ class Core(Runtime):
         plan = waited.plan
         with self.lock or UNGUARDED:
             try:
-                code = plan.resume(now, waited.count, waited.call, waited.begin, waited.era)
+                code = plan.resume(now, waited.count, waited.call, waited.begin, waited.held)
                 if code > 0:
                     return waiting(
                         waited.resource, plan, waited.snapshot, waited.call, waited.start, waited.count, code
@@ -136,6 +138,8 @@ class Core(Runtime):
             self.news_ready()
         if code == 0:
             return Entry(plan, waited.call, waited.start, waited.count, era)
+        if code == PROBED:
+            return probe(plan, waited.call, waited.start, waited.count, era)
         blocked = Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
         return self.refuse(blocked, waited.count, "")
 
@@ -150,7 +154,7 @@ class Core(Runtime):
         """The caller gave up while it waited: permits of half-open breakers come back."""
         now: int = self.monotonic_ns()
         with self.lock or UNGUARDED:
-            waited.plan.release(now, waited.begin, waited.era)
+            waited.plan.release(now, waited.begin, waited.held)
         if self.news:
             self.news_ready()
 
@@ -183,6 +187,13 @@ class Core(Runtime):
         if inbound:
             call.nodes.append(self.inbound)
         return call
+
+
+def probe(plan: Plan, call: Call, start: int, count: int, era: int) -> Entry:
+    """An entry that knows that a half-open breaker waits for its result."""
+    entry = Entry(plan, call, start, count, era)
+    entry.state = PROBING
+    return entry
 
 
 def waiting(resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, count: int, code: int) -> Waiting:

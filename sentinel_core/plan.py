@@ -24,6 +24,9 @@ PROBE: Final = 2
 WAIT: Final = 3
 BORROWED: Final = 4
 
+PROBED: Final = -(1 << 30)
+"""What `Plan.admit` and `Plan.resume` return instead of 0 where a call passed that holds a permit."""
+
 Args = tuple[Any, ...]
 
 
@@ -153,6 +156,7 @@ class Plan:
         "completers",
         "demands_call",
         "enterers",
+        "held",
         "node",
         "rules",
         "runtime",
@@ -178,6 +182,8 @@ class Plan:
         """The rules of this resource by kind: what decides whether the plan outlives a change."""
         self.states = states
         """Checkers and other parts that carry state, by what they were made from: what a successor takes over."""
+        self.held = -1
+        """What `held` was when `admit` last asked for a wait; read in the same critical section."""
         self.successor: Plan | None = None
         """Under compat, what replaced this plan: Java ends a call with the rules of its end, not of its beginning."""
         self.by_args = everything or any(checker.by_args for checker in checkers)
@@ -189,9 +195,9 @@ class Plan:
         """Asks the checkers from index `begin` on and counts the outcome, all in one critical section.
 
         held      the era of permits the call holds from before a wait, -1 without any
-        returns   0: passed and counted. -(i + 1): blocked by checker i, counted. i + 1: checker i wants its `wait`
-                  first, then `resume`. Beyond len(checkers): the same, and the call passes whatever stands behind,
-                  it has been counted ahead of its time
+        returns   0, or PROBED: passed and counted. -(i + 1): blocked by checker i, counted. i + 1: checker i wants its
+                  `wait` first, then `resume`. Beyond len(checkers): the same, and the call passes whatever stands
+                  behind, it has been counted ahead of its time
         """
         index = begin
         for checker in self.checkers[begin:] if begin else self.checkers:
@@ -204,6 +210,7 @@ class Plan:
             if verdict == PROBE:
                 held = self.node.era
             else:
+                self.held = held
                 return index if verdict == WAIT else len(self.checkers) + index
         node = self.node
         if now >= node.end:  # `node.enter`, written out: one call less for every entry
@@ -214,7 +221,7 @@ class Plan:
             other.enter(now, count)
         for checker in self.enterers:
             checker.enter(call)
-        return 0
+        return 0 if held < 0 else PROBED
 
     def resume(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
         """Goes on after a wait that `admit` asked for, with what it returned as `begin`. Returns as `admit`."""
@@ -222,7 +229,7 @@ class Plan:
             self.node.threads += 1
             for other in call.nodes:
                 other.threads += 1
-            return 0
+            return 0 if held < 0 else PROBED
         for index in range(begin):
             checker = self.checkers[index]
             if checker.again and checker.check(now, count, call) == BLOCK:

@@ -7,10 +7,11 @@ parts of every rule that stayed are taken over (`Build.keep`). Equality is the r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
-from sentinel_core.collectors.local import Metrics, RateWindow
+from sentinel_core.collectors.local import Metrics, RateWindow, Verdict
 from sentinel_core.modes import EVERYTHING, Modes
 from sentinel_core.node import ClusterNode
 from sentinel_core.options import Statistics
@@ -31,7 +32,11 @@ class Compiler:
         statistics: Statistics,
         slots: Mapping[Kind, Slot],
         max_resources: int,
+        wall: Callable[[], datetime],
     ) -> None:
+        self.wall = wall
+        self.health: dict[str, Verdict] = {}
+        """Resource → what its health check said last; relate rules read it."""
         self.modes = Modes([kind for kind, slot in slots.items() if slot.breaks])
         self.runtime = runtime
         self.metrics = metrics
@@ -128,6 +133,8 @@ class Compiler:
             changed,
             lambda kind: self.rules_of(snapshot, kind, node.resource),
             lambda rule: self.mode_of(rule, node.resource),
+            self.health,
+            self.wall,
         )
         rules: dict[Kind, list[Any]] = {}
         checkers = []

@@ -50,6 +50,7 @@ class Collectors:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._ensured: set[Callable[[], Collector]] = set()
+        self._said: dict[int, str] = {}
         self.failures = 0
 
     def register(self, collector: Collector, *, every_s: float = 1.0, thread: bool = True) -> None:
@@ -59,6 +60,11 @@ class Collectors:
             if thread and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sentinel-collectors", daemon=True)
                 self._thread.start()
+
+    def remove(self, collector: Collector) -> None:
+        """Reads it no more."""
+        with self._lock:
+            self._collectors = [each for each in self._collectors if each[0] is not collector]
 
     def ensure(self, make: Callable[[], Collector]) -> None:
         """Registers what `make` makes unless it was ensured before."""
@@ -71,7 +77,7 @@ class Collectors:
     def refresh(self) -> None:
         """Reads every collector once, on this thread."""
         for collector, _ in self._collectors:
-            self._read(collector)
+            self.read(collector)
 
     def close(self) -> None:
         """Ends the thread; one read that hangs is not waited for longer than a second."""
@@ -79,13 +85,18 @@ class Collectors:
         if self._thread is not None:
             self._thread.join(1)
 
-    def _read(self, collector: Collector) -> None:
+    def read(self, collector: Collector) -> None:
+        """Reads one now, on this thread. The same failure again is counted, and told once."""
         try:
             for resource, value in collector.collect().items():
                 self._engine.gauge(collector.metric, value, resource=resource or None)
+            self._said.pop(id(collector), None)
         except Exception as error:  # noqa: BLE001 (a collector is user code: its gauge grows stale, nothing else)
             self.failures += 1
-            logger.warning("collector of %s failed: %s", collector.metric, error)
+            words = f"{type(error).__name__}: {error}"
+            if self._said.get(id(collector)) != words:
+                self._said[id(collector)] = words
+                logger.warning("collector of %s failed: %s", collector.metric, words)
 
     def _run(self) -> None:
         elapsed = 0.0
@@ -93,7 +104,7 @@ class Collectors:
             elapsed += self._pause()
             for collector, every in self._collectors:
                 if int(elapsed / every) != int((elapsed - self._pause()) / every):
-                    self._read(collector)
+                    self.read(collector)
 
     def _pause(self) -> float:
         return min((every for _, every in self._collectors), default=1.0)

@@ -73,6 +73,16 @@ class Gauge:
         self.at = at
 
 
+class Verdict:
+    """Whether a resource is well, as its health check said last; holds before `until`, monotonic ns."""
+
+    __slots__ = ("until", "well")
+
+    def __init__(self, well: bool, until: int) -> None:
+        self.well = well
+        self.until = until
+
+
 class Metrics:
     """Every business number of an engine."""
 

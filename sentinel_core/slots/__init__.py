@@ -9,11 +9,12 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from sentinel_core.collectors import Collector
-from sentinel_core.collectors.local import Metrics
+from sentinel_core.collectors.local import Metrics, Verdict
 from sentinel_core.modes import CLOSED, ENFORCE, OPEN, SHADOW, Forced, Shadow, Tally
 from sentinel_core.node import ClusterNode
 from sentinel_core.options import Statistics
@@ -36,6 +37,8 @@ class Build:
         changed: Sequence[str] = (),
         rules: Callable[[str], Sequence[Any]] = lambda _kind: (),
         mode: Callable[[Any], str] = lambda _rule: ENFORCE,
+        health: dict[str, Verdict] | None = None,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.runtime = runtime
         self.nodes = nodes
@@ -50,6 +53,9 @@ class Build:
         self.mode = mode
         """(rule) → `enforce`, `shadow`, `open` or `closed`. The compiler sees to what it means for the checker of one
         rule; a slot asks where rules have a say in each other's effect."""
+        self.health = {} if health is None else health
+        """Resource → what its health check said last."""
+        self._wall = wall
         self._kept = kept
         self._seen: dict[Any, int] = {}
 
@@ -70,6 +76,11 @@ class Build:
             state = make()
         self.states[(*key, place)] = state
         return state
+
+    def monotonic(self, instant: str) -> int:
+        """Monotonic ns of an ISO 8601 instant. The wall clock is asked this once; its later steps move nothing."""
+        since = self._wall() - datetime.fromisoformat(instant)
+        return self.runtime.monotonic_ns() - since // timedelta(microseconds=1) * 1000
 
     def controlled(self, checker: Checker) -> Checker:
         """The checker of one rule, or what stands in its place in the mode its rule is in."""

@@ -22,12 +22,13 @@ RATE_LIMITER: Final = 2
 WARM_UP_RATE_LIMITER: Final = 3
 EVERYONE: Final = "default"
 OTHERS: Final = "other"
+NO_START: Final = -(1 << 62)
 
 
 class FlowChecker(Checker):
     """A flow rule. `fixed` is the node that it always looks at; without one, each call is asked."""
 
-    __slots__ = ("app", "fixed", "named", "node", "nodes", "reference", "strategy")
+    __slots__ = ("app", "fixed", "health", "named", "node", "nodes", "reference", "strategy", "unwell_rt")
 
     def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
         super().__init__("flow", rule)
@@ -37,6 +38,9 @@ class FlowChecker(Checker):
         self.reference: str = rule.ref_resource or ""
         self.node = node
         self.nodes = build.nodes
+        self.health = build.health
+        self.unwell_rt: int = (rule.ref_unhealthy_rt_ms or 0) * MS
+        """Mean response time of the related resource, ns, up to which it is well; 0: not asked."""
         self.fixed: Node | None = node if self.app == EVERYONE and self.strategy == DIRECT else None
         self.demands_call = self.fixed is None
         self.by_origin = self.app != EVERYONE
@@ -46,11 +50,27 @@ class FlowChecker(Checker):
         node = self.fixed
         if node is None:
             node = self.select(call)
-            if node is None:
+            if node is None or (self.strategy == RELATE and self.is_well(node, now)):
                 return PASS
         if now >= node.end:
             node.roll(now)
         return self.judge(node, now, count, call)
+
+    def is_well(self, related: Node, now: int) -> bool:
+        """Whether the related resource is known to be well, so that nothing need be limited for its sake."""
+        verdict = self.health.get(self.reference)
+        known = verdict is not None and now < verdict.until
+        if known and verdict is not None and not verdict.well:
+            return False
+        if self.unwell_rt:
+            if now >= related.end:
+                related.roll(now)
+            # Calls that are inside while none comes back have no response time yet: that is not known to be well.
+            silent = related.threads > 0 and not related.base_success + related.success
+            if silent or related.average_rt() > self.unwell_rt:
+                return False
+            known = True
+        return known
 
     def judge(self, node: Node, now: int, count: int, call: Call) -> int:
         """Decides on a node that stands at `now`."""
@@ -225,9 +245,9 @@ class Queue(FlowChecker):
 class WarmUp:
     """The tokens of a cold start (Guava's SmoothWarmingUp, as Sentinel counts them): many tokens mean cold."""
 
-    __slots__ = ("cold", "count", "filled", "maximum", "slope", "stored", "warning")
+    __slots__ = ("cold", "count", "filled", "maximum", "period_ns", "slope", "start", "stored", "warning")
 
-    def __init__(self, rule: Any, cold_factor: int) -> None:
+    def __init__(self, rule: Any, cold_factor: int, start: int) -> None:
         cold = cold_factor if cold_factor > 1 else 3
         count: float = rule.count
         period: int = rule.warm_up_period_sec
@@ -238,6 +258,9 @@ class WarmUp:
         self.slope = (cold - 1) / count / (self.maximum - self.warning) if self.maximum > self.warning else 0.0
         self.stored = 0
         self.filled = -1
+        self.period_ns = period * SECOND
+        self.start = start
+        """When warming up began for all instances, monotonic ns; NO_START: with the first call of this one."""
 
     @property
     def degenerate(self) -> bool:
@@ -252,15 +275,32 @@ class WarmUp:
         stored = self.stored
         if stored < self.warning or (stored > self.warning and previous < int(self.count) // self.cold):
             since = second - self.filled
-            stored = self.maximum if self.filled < 0 else min(int(stored + since * self.count), self.maximum)
+            stored = self.first(now) if self.filled < 0 else min(int(stored + since * self.count), self.maximum)
         self.stored = max(0, stored - previous)
         self.filled = second
+        if self.start > now:
+            self.stored = self.maximum
+
+    def first(self, now: int) -> int:
+        """Tokens at the first call: all of them, or those that steady traffic since a common start would have left."""
+        if self.start == NO_START:
+            return self.maximum
+        gone = min(max(now - self.start, 0), self.period_ns)
+        return self.maximum - (self.maximum - self.warning) * gone // self.period_ns
 
     def rate(self) -> float:
         """Requests a second that may pass now."""
         if self.stored < self.warning:
             return self.count
         return math.nextafter(1.0 / ((self.stored - self.warning) * self.slope + 1.0 / self.count), math.inf)
+
+
+def warm_up(build: Build, rule: Any) -> WarmUp | None:
+    """The tokens of a rule; None where nothing may pass at all."""
+    if not rule.count:
+        return None
+    start = NO_START if rule.warm_up_start is None else build.monotonic(rule.warm_up_start)
+    return WarmUp(rule, build.settings.cold_factor, start)
 
 
 def previous_passed(node: Node, now: int) -> int:
@@ -276,7 +316,7 @@ class WarmUpLimit(Limit):
 
     def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
         super().__init__(build, node, rule, named)
-        self.tokens = WarmUp(rule, build.settings.cold_factor) if rule.count else None
+        self.tokens = warm_up(build, rule)
         self.compat = build.compat
 
     def judge(self, node: Node, now: int, count: int, call: Call) -> int:
@@ -299,7 +339,7 @@ class WarmUpQueue(Queue):
 
     def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
         super().__init__(build, node, rule, named)
-        self.tokens = WarmUp(rule, build.settings.cold_factor) if rule.count else None
+        self.tokens = warm_up(build, rule)
         self.compat = build.compat
         self.unit = MS if build.compat else 1
 

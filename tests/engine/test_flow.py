@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -181,3 +182,42 @@ def test_a_priority_call_borrows_from_the_next_window(engine: Engine, clock: Fak
     assert not engine.try_entry("r")
     assert engine.try_entry("r", priority=True)
     assert clock.waits == [490]
+
+
+def allowed(engine: Engine) -> float:
+    """What a warm-up rule lets pass a second now."""
+    engine.entry("r").exit()
+    return float(engine.explain("r")[2]["rules"][0]["live"]["allowed"])
+
+
+@pytest.mark.parametrize(("since_s", "expected"), [(-5, 10), (0, 10), (50, 15), (100, 30), (1000, 30)])
+def test_instances_share_the_start_of_warming_up(clock: FakeClock, since_s: int, expected: float) -> None:
+    """From count / 3 to count in the period, whenever one joins. A wall clock that steps later moves nothing."""
+    clock.advance(ms=1_000_000)
+    start = datetime.fromtimestamp(1000 - since_s, UTC).isoformat()
+    engine = Engine(clock=clock)
+    engine.load_rules("flow", flow(count=30, controlBehavior=1, warmUpPeriodSec=100, warmUpStart=start))
+    engine.explain("r")
+    clock.step_wall(3600)
+    assert allowed(engine) == pytest.approx(expected)
+
+
+def test_before_its_start_a_rule_stays_cold(engine: Engine, clock: FakeClock, passes: Passes) -> None:
+    start = datetime.fromtimestamp(60, UTC).isoformat()
+    engine.load_rules("flow", flow(count=30, controlBehavior=1, warmUpPeriodSec=3, warmUpStart=start))
+    for _ in range(60):
+        assert passes(30, "r") == 10
+        clock.advance(ms=1000)
+    for _ in range(10):
+        passes(30, "r")
+        clock.advance(ms=1000)
+    assert passes(31, "r") == 30
+
+
+def test_the_queue_of_a_warming_rule_shares_the_start_too(engine: Engine, clock: FakeClock) -> None:
+    start = datetime.fromtimestamp(-100, UTC).isoformat()
+    rule = flow(count=10, controlBehavior=3, warmUpPeriodSec=100, maxQueueingTimeMs=500, warmUpStart=start)
+    engine.load_rules("flow", rule)
+    for _ in range(2):
+        engine.entry("r").exit()
+    assert clock.waits == [100], "at full speed; 300 ms when cold"
