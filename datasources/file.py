@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,12 +32,13 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
-from sentinel_core.datasources.layout import Layout, check_size, documents, parse_format
+from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay, parse_format
 from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 _QUIET_S = 0.012
 _QUIET_UNTOLD_S = 0.025
@@ -75,9 +76,10 @@ class FileSource:
         environment: str = "default",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`kind` and `format` as in `Layout`; `poll_s` looks every so often instead of being told by the kernel."""
+        """`kind` and `format` as in `Layout`; `environment` names the overlay of a folder; `poll_s` looks every so
+        often instead of being told by the kernel."""
         self._path = Path(path)
-        self._layout = Layout.of(self._path, kind, format)
+        self._layout = Layout.of(self._path, kind, format, environment)
         self._poll_s = poll_s
         self._prefix = f"/{environment}/file"
         self._monotonic = monotonic
@@ -166,11 +168,11 @@ class FileSource:
         )  # fmt: skip
 
     def _folder(self, path: Path) -> Iterator[tuple[str, os.stat_result]]:
-        for name in documents(os.listdir(path), str(path)):  # noqa: PTH208 - names are what is wanted
-            try:
-                yield name, (path / name).stat()
-            except FileNotFoundError:
-                continue  # removed meanwhile, or a dangling link: not there
+        """The documents, and the overlay; nothing where there is an overlay alone, which is no document."""
+        base = list(_present(path, documents(os.listdir(path), str(path))))  # noqa: PTH208 - names are what is wanted
+        overlays = list(_present(path, self._layout.overlays)) if base else []
+        one_overlay([name for name, _ in overlays], str(path))
+        yield from (*base, *overlays)
 
     def _texts(self, path: Path, look: _Look) -> tuple[SourceText, ...] | None:
         """None when a file was replaced between the look and the read."""
@@ -198,17 +200,26 @@ class FileSource:
                 wake()
 
         try:
-            watch_folders(lambda: folders_of(path), changed, stop, poll_s=self._poll_s)
+            watch_folders(lambda: self._watched(path), changed, stop, poll_s=self._poll_s)
         finally:
             with self._lock:
                 self._being_written.pop(item.key, None)
 
+    def _watched(self, path: Path) -> frozenset[Path]:
+        """The overlay's folder may come later: until then the folder is watched in which it would be made."""
+        return folders_of(path).union(*(folders_of(path / name) for name in self._layout.overlays))
+
     def _track_writers(self, item: Item, notes: Sequence[Note]) -> None:
+        if self._poll_s is not None or not notes:
+            return
+        overlays = os.path.realpath(Path(item.key) / OVERLAYS)
         with self._lock:
-            if self._poll_s is None and notes:
-                writing = self._being_written.setdefault(item.key, set())
-                for note in notes:
-                    (writing.add if note.is_open_write and is_rule_file(note.name) else writing.discard)(note.name)
+            writing = self._being_written.setdefault(item.key, set())
+            for note in notes:
+                is_overlay = os.path.realpath(note.folder) == overlays
+                name = f"{OVERLAYS}/{note.name}" if is_overlay else note.name
+                counts = name in self._layout.overlays if is_overlay else is_rule_file(note.name)
+                (writing.add if note.is_open_write and counts else writing.discard)(name)
 
     def _look_or_error(self, path: Path) -> _Look | str:
         try:
@@ -236,11 +247,12 @@ class FileSource:
             with _exclusive(path.parent):
                 self._check_expected(item, expected)
                 for file, text in files.items():
+                    file.parent.mkdir(exist_ok=True)
                     replace_file(file, text.content, mode=_mode(file))
                 if path.is_dir():
-                    for name in {stamp[0] for stamp in self._look(path).stamps} - {file.name for file in files}:
-                        (path / name).unlink()
-                    sync_folder(path)
+                    for file in {path / stamp[0] for stamp in self._look(path).stamps} - files.keys():
+                        file.unlink()
+                        sync_folder(file.parent)
                 written = self.read(item)
         except PermissionError as error:
             raise SourceDenied(f"{error.filename}: {error.strerror}; let this user write there") from error
@@ -252,7 +264,8 @@ class FileSource:
 
     def _targets(self, path: Path, texts: Sequence[SourceText]) -> dict[Path, SourceText]:
         if path.is_dir():
-            return {path / Path(text.name).name: text for text in texts}
+            places = self._layout.places([text.name for text in texts], self.uri)
+            return {path / places[text.name]: text for text in texts}
         if len(texts) != 1:
             raise SourceMisconfigured(f"{path} is one file and cannot take {len(texts)} texts; make it a folder")
         return {path: texts[0]}
@@ -268,6 +281,14 @@ class FileSource:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _present(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    for name in names:
+        try:
+            yield name, (folder / name).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # removed meanwhile, or a dangling link: not there
 
 
 def _version(look: _Look, texts: Sequence[SourceText]) -> str:

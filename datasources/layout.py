@@ -1,4 +1,5 @@
-"""How rules lie in a file tree, on disk or in Git: one YAML document, a folder of them, or one JSON list per kind."""
+"""How rules lie in a file tree, on disk or in Git: one YAML document, a folder of them with an overlay for each
+environment in `environments/`, or one JSON list per kind."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from sentinel_core.datasources.contract import SourceMisconfigured
-from sentinel_core.datasources.names import data_id, format_of, is_rule_file, kind_of
+from sentinel_core.datasources.names import YAML_SUFFIXES, data_id, format_of, is_rule_file, kind_of
 from sentinel_core.rules import Kind
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
+from sentinel_core.rules.overlay import overlays_among
 
 MAX_BYTES = 64 * 1024 * 1024
 """More than this in one item is refused unread: no rule set is that large, and a wrong path often is."""
@@ -21,11 +24,20 @@ class Layout:
     path: PurePath
     kind: Kind | None
     is_json: bool
+    overlays: tuple[str, ...]
+    """Where, below a folder of documents, this environment's overlay may stand."""
 
     @classmethod
-    def of(cls, path: PurePath, kind: Kind | None, format: str | None) -> Layout:  # noqa: A002 - the option's name
+    def of(
+        cls,
+        path: PurePath,
+        kind: Kind | None,
+        format: str | None,  # noqa: A002 - the option's name
+        environment: str,
+    ) -> Layout:
         """`format="json"` reads a folder of `sentinel-<kind>-rules.json`; a `.json` file needs nothing said."""
-        return cls(path, kind, format == "json" or kind is not None or format_of(path.name) == "json")
+        is_json = format == "json" or kind is not None or format_of(path.name) == "json"
+        return cls(path, kind, is_json, () if is_json else overlay_names(environment))
 
     @property
     def format(self) -> str:
@@ -46,6 +58,31 @@ class Layout:
         if kind not in kinds:
             raise SourceMisconfigured(f"{shown} holds {kind} rules, but {', '.join(kinds) or 'nothing'} is asked for")
         return ((str(self.path), (kind,)),)
+
+    def places(self, names: Iterable[str], shown: str) -> dict[str, str]:
+        """Where texts of these names are written, below the folder. Raises SourceMisconfigured, naming `shown`."""
+        known = tuple(names)
+        laid_over = overlays_among(known)
+        places = {
+            name: f"{OVERLAYS}/{PurePath(name).name}" if name in laid_over else PurePath(name).name for name in known
+        }
+        for name in laid_over:
+            if places[name] not in self.overlays:
+                raise SourceMisconfigured(f"{shown}: {name} is the overlay of another environment; open that one")
+        return places
+
+
+def overlay_names(environment: str) -> tuple[str, ...]:
+    """`environments/prod.yaml` and `.yml`; none for an environment that cannot be a file's name."""
+    if PurePath(environment).name != environment or not environment.isprintable():
+        return ()
+    return tuple(f"{OVERLAYS}/{environment}{suffix}" for suffix in YAML_SUFFIXES)
+
+
+def one_overlay(found: Sequence[str], folder: str) -> None:
+    """Raises SourceMisconfigured where an environment has two."""
+    if len(found) > 1:
+        raise SourceMisconfigured(f"{folder}: {' and '.join(found)} are of the same environment; keep one")
 
 
 def documents(names: Iterable[str], folder: str) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sentinel_core.datasources.contract import Absent, SourceMisconfigured
 from sentinel_core.datasources.git.command import Git
-from sentinel_core.datasources.layout import Layout, check_size, documents
+from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay
+from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.rules import Provenance, SourceText
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 ROLLBACK, REASON, PLAN = "Rollback-of", "Reason", "Plan-id"
 """Trailers of the commits that are written here, in the order they are read back."""
@@ -21,6 +23,7 @@ _FIELDS = (
 )  # fmt: skip
 _FORMAT = "--format=tformat:" + "%x00".join(_FIELDS) + "%x00"
 _HASH = re.compile(r"[0-9a-f]{7,64}")
+_GLOB = re.compile(r"[*?\[\]\\]")
 _LFS = b"version https://git-lfs.github.com/spec/"
 _SYMLINK, _SUBMODULE = "120000", "160000"
 
@@ -57,10 +60,11 @@ def is_hash(ref: str) -> bool:
     return _HASH.fullmatch(ref) is not None
 
 
-def commits(git: Git, tip: str, path: str, *, limit: int) -> list[Commit]:
-    """The commits up to `tip` in which `path` changed, newest first. A merge counts only where it changed it too."""
-    where = [] if path == "." else ["--", path]
-    out = git.run("log", f"-{limit}", "--encoding=UTF-8", "--no-show-signature", _FORMAT, tip, *where)
+def commits(git: Git, tip: str, where: Sequence[str], *, limit: int) -> list[Commit]:
+    """The commits up to `tip` in which something changed that `where` (path specs) names, newest first. A merge counts
+    only where it changed it too."""
+    command = ("log", f"-{limit}", "--encoding=UTF-8", "--no-show-signature", _FORMAT, tip, "--", *where)
+    out = git.run(*command, env={"GIT_LITERAL_PATHSPECS": "0"})
     values = out.decode("utf-8", "replace").split("\0")
     width = len(_FIELDS)
     rows = [values[start : start + width] for start in range(0, len(values) - width + 1, width)]
@@ -106,24 +110,42 @@ def _entry(line: str) -> Entry:
     return Entry(mode, type_, hash_, int(size) if size.isdigit() else 0, name)
 
 
-def files(git: Git, commit: str, path: str, shown: str) -> list[Entry] | Absent:
-    """The files that make up an item in a commit, named by their path in the repository."""
+def pathspecs(path: str, overlays: Sequence[str], *, is_file: bool) -> list[str]:
+    """What an item is made of, for `commits`: a file, or the rule files of a folder and the overlay, not what else lies
+    there."""
+    if is_file:
+        return [f":(literal){path}"]
+    folder = "" if path == "." else f"{path}/"
+    escaped = _GLOB.sub(r"\\\g<0>", folder)
+    return [
+        *(f":(glob,icase){escaped}*{suffix}" for suffix in YAML_SUFFIXES),
+        *(f":(literal){folder}{name}" for name in overlays),
+    ]
+
+
+def files(git: Git, commit: str, path: str, overlays: Sequence[str], shown: str) -> list[Entry] | Absent:
+    """The files that make up an item in a commit, named by their path in the repository; of a folder, with the overlay
+    that is there."""
     if path == ".":
-        return list(_folder(git, f"{commit}^{{tree}}", "", shown))
+        return _folder(git, f"{commit}^{{tree}}", "", overlays, shown)
     found = entries(git, commit, path)
     if not found:
         _refuse_submodule(git, commit, path, shown)
         return Absent(f"{path} is not in commit {commit[:12]}", commit)
     if found[0].type == "tree":
-        return list(_folder(git, found[0].hash, f"{path}/", shown))
+        return _folder(git, found[0].hash, f"{path}/", overlays, shown)
     return [_checked(found[0], path, shown)]
 
 
-def _folder(git: Git, tree: str, prefix: str, shown: str) -> Iterator[Entry]:
-    listed = {entry.name: entry for entry in entries(git, tree) if entry.type != "tree"}
-    for name in documents(listed, shown):
-        entry = listed[name]
-        yield _checked(Entry(entry.mode, entry.type, entry.hash, entry.size, f"{prefix}{name}"), name, shown)
+def _folder(git: Git, tree: str, prefix: str, overlays: Sequence[str], shown: str) -> list[Entry]:
+    """Nothing where there is an overlay alone, which is no document."""
+    listed = {entry.name: entry for entry in entries(git, tree)}
+    found = [listed[name] for name in documents([each.name for each in listed.values() if each.type != "tree"], shown)]
+    if found and overlays and OVERLAYS in listed:
+        laid_over = [entry for entry in entries(git, tree, *overlays) if entry.type != "tree"]
+        one_overlay([entry.name for entry in laid_over], shown)
+        found += laid_over
+    return [_checked(replace(entry, name=f"{prefix}{entry.name}"), entry.name, shown) for entry in found]
 
 
 def _checked(entry: Entry, name: str, shown: str) -> Entry:

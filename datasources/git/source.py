@@ -24,9 +24,19 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.git.command import GitFailedError
 from sentinel_core.datasources.git.commit import check_clean, check_identity, make_commit, update_work_tree, work_trees
-from sentinel_core.datasources.git.objects import Commit, Entry, check_word, commits, files, is_shallow, texts
+from sentinel_core.datasources.git.objects import (
+    Commit,
+    Entry,
+    check_word,
+    commits,
+    files,
+    is_shallow,
+    pathspecs,
+    texts,
+)
 from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
 from sentinel_core.datasources.layout import Layout
+from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
@@ -55,7 +65,7 @@ class GitSource:
         path = str(PurePosixPath(check_word("path", path.strip("/") or ".")))
         if ".." in PurePosixPath(path).parts:
             raise SourceMisconfigured(f"path {path!r} leaves the repository")
-        self._layout = Layout.of(PurePosixPath(path), kind, format)
+        self._layout = Layout.of(PurePosixPath(path), kind, format, environment)
         text = str(location)
         is_url = "://" in text
         where = text if is_url else f"file://{Path(text).absolute()}"
@@ -90,12 +100,21 @@ class GitSource:
         return reading
 
     def _at(self, item: Item, commit: str) -> Reading:
-        found = files(self._git, commit, item.key, self.uri)
+        found = self._files(item, commit)
         if isinstance(found, Absent):
             return found
         if not found:
             return Absent(f"{item.key} holds no rule files in commit {commit[:12]}", commit)
-        return self._revision(item, commits(self._git, commit, item.key, limit=1)[0], found)
+        return self._revision(item, commits(self._git, commit, self._where(item, found), limit=1)[0], found)
+
+    def _files(self, item: Item, commit: str) -> list[Entry] | Absent:
+        return files(self._git, commit, item.key, self._layout.overlays, self.uri)
+
+    def _where(self, item: Item, found: Sequence[Entry] | Absent) -> list[str]:
+        """The path specs of an item; where nothing stands, its name says whether it was a file."""
+        names = [] if isinstance(found, Absent) else [entry.name for entry in found]
+        is_file = item.key in names if names else PurePosixPath(item.key).suffix.lower() in (*YAML_SUFFIXES, ".json")
+        return pathspecs(item.key, self._layout.overlays, is_file=is_file)
 
     def _revision(self, item: Item, commit: Commit, found: Sequence[Entry]) -> Revision:
         contents = texts(self._git, found, self._layout, self.uri)
@@ -142,8 +161,9 @@ class GitSource:
         if tip.commit is None:
             return ()
         revisions = []
-        for commit in commits(self._git, tip.commit, item.key, limit=limit):
-            found = files(self._git, commit.hash, item.key, self.uri)
+        where = self._where(item, self._files(item, tip.commit))
+        for commit in commits(self._git, tip.commit, where, limit=limit):
+            found = self._files(item, commit.hash)
             if found and not isinstance(found, Absent):
                 revisions.append(self._revision(item, commit, found))
         return revisions
@@ -169,7 +189,8 @@ class GitSource:
             raise SourceMisconfigured(f"{self.uri}: {self._ref} is not a branch, and only branches can be written")
         old = self._expected(item, tip, expected)
         check_identity(self._git)
-        writes = {self._path_of(text, item, old): text.content for text in texts}
+        places = self._places(texts, item, old)
+        writes = {places[text.name]: text.content for text in texts}
         paths = sorted({*writes, *(entry.name for entry in old)})
         trees = work_trees(self._git, tip.ref) if isinstance(self._repository, LocalRepository) else []
         for folder in trees:
@@ -195,16 +216,17 @@ class GitSource:
             )
         if tip.commit is None:
             return []
-        found = files(self._git, tip.commit, item.key, self.uri)
+        found = self._files(item, tip.commit)
         return [] if isinstance(found, Absent) else found
 
-    def _path_of(self, text: SourceText, item: Item, old: Sequence[Entry]) -> str:
-        """Where a text goes: to the path it was read from, else by its bare name into the folder."""
+    def _places(self, texts: Sequence[SourceText], item: Item, old: Sequence[Entry]) -> dict[str, str]:
+        """Where each text goes: to the path it was read from, else by its bare name into the folder."""
         is_file = [entry.name for entry in old] == [item.key] or (not old and PurePosixPath(item.key).suffix != "")
         if is_file:
-            return item.key
+            return {text.name: item.key for text in texts}
         folder = "" if item.key == "." else f"{item.key}/"
-        return check_word("name", f"{folder}{PurePosixPath(text.name).name}")
+        places = self._layout.places([text.name for text in texts], self.uri)
+        return {name: check_word("name", f"{folder}{place}") for name, place in places.items()}
 
     def close(self) -> None:
         """Nothing is held between calls."""

@@ -126,7 +126,7 @@ class GitWorld:
         """Commits files (`None` removes one; `a__b_yaml` is `a/b.yaml`) and returns the hash."""
         for name, content in files.items():
             file = self.work / file_name(name)
-            file.parent.mkdir(exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             if content is None:
                 file.unlink()
             else:
@@ -134,6 +134,9 @@ class GitWorld:
         git(self.work, "add", "-A")
         git(self.work, "commit", "-q", "--allow-empty", "-m", message)
         return git(self.work, "rev-parse", "HEAD")
+
+    def put_file(self, path: str, content: bytes | None) -> None:
+        self.commit(**{path.replace("/", "__").replace(".", "_"): content})
 
     def put(self, content: bytes) -> None:
         self.commit(rules_yaml=content)
