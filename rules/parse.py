@@ -16,7 +16,7 @@ from sentinel_core.rules.revision import Kind, Revision, SourceText
 from sentinel_core.rules.rule import Rule
 from sentinel_core.rules.ruleset import RuleSet
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Source, nowhere
-from sentinel_core.rules.text import blank, decode, read_text
+from sentinel_core.rules.text import BLANK, blank, decode, read_text, says_nothing
 
 EXTENSION = "x-"
 """Top-level keys of a document that begin so are ours to ignore: the place for anchors."""
@@ -34,7 +34,8 @@ def parse_rules(
     """A JSON list (text or bytes), or rules as objects, in which the symbolic names of codes may be used.
 
     `[]` is an explicit empty set. Raises RuleRejected, with code SR001 alone for content that says nothing
-    (blank, null, {}), and UnknownKind. `strict` makes unknown keys errors; `compat` accepts what Java accepts.
+    (blank text; null or {}, as text or as an object), and UnknownKind.
+    `strict` makes unknown keys errors; `compat` accepts what Java accepts.
     """
     model = model_of(kind)
     options = Options(strict=strict, compat=compat, limits=limits)
@@ -43,6 +44,9 @@ def parse_rules(
             text = content if isinstance(content, str) else bytes(content)
             return _parse_list(model, text, name, options)
         source = _objects(content, name)
+        if source.data is None or source.data == {}:
+            message = says_nothing("null" if source.data is None else "{}")
+            raise RuleRejected([source.problem(BLANK, "error", message)])
         return build(model, [Listing(source, (), source.data)], options)
 
 

@@ -53,8 +53,12 @@ def decode(content: bytes | str, name: str, limits: Limits = DEFAULT_LIMITS) -> 
 
 def blank(name: str, what: str) -> RuleRejected:
     """The rejection of a text that says nothing."""
-    message = f"the content is {what}, which says nothing; the last good rules stay (write [] to clear a kind)"
-    return _refused(BLANK, message, name)
+    return _refused(BLANK, says_nothing(what), name)
+
+
+def says_nothing(what: str) -> str:
+    """The message of `BLANK`."""
+    return f"the content is {what}, which says nothing; the last good rules stay (write [] to clear a kind)"
 
 
 def _decode_bytes(content: bytes, name: str) -> str:

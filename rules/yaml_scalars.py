@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 
 _NUMBER_STARTS = frozenset("+-.0123456789")
 _CONSTANTS: dict[str, bool | None] = {
@@ -67,6 +68,8 @@ def _number(text: str) -> Scalar | Refused:
         return value
     if _NOT_FINITE.fullmatch(text):
         return Refused("SR007", "is not a finite number; write one", text)
+    if _EXPONENT.fullmatch(text) and len(text) <= _LONGEST_NUMBER and not isfinite(float(text)):
+        return Refused("SR007", "is too large; write a finite number", text)
     reason = _ambiguity(text)
     return Refused("SR006", reason, text) if reason else text
 
@@ -82,8 +85,6 @@ def _ambiguity(text: str) -> str | None:
         return f'is {decimal} to some tools and {octal} to others; write {decimal} or {octal}, or "{text}" in quotes'
     if _EXPONENT.fullmatch(text):
         value = float(text)
-        if value - value != 0:
-            return "is too large; write a finite number"
         return f'is a number to some tools and a text to others; write {value:g}, or "{text}" in quotes'
     if _OTHER_BASE.fullmatch(text):
         return f'is a number to some tools and a text to others; write it in decimal, or "{text}" in quotes'

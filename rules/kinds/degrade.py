@@ -81,13 +81,18 @@ class DegradeRule(OriginRule):
 
     def describe(self) -> str:
         trip = {
-            SLOW_RATIO: f"slower than {self.count:g} ms in {self.slow_ratio_threshold:.4g} of the calls",
-            ERROR_RATIO: f"error ratio > {self.count:g}",
+            SLOW_RATIO: f"slow ratio {_passing(self.slow_ratio_threshold)} (above {self.count:g} ms)",
+            ERROR_RATIO: f"error ratio {_passing(self.count)}",
             ERROR_COUNT: f"errors > {self.count:g}",
         }[self.grade]
         window = f"within {self.stat_interval_ms} ms ({self.min_request_amount}+ calls)"
         recovery = ", recovers step by step" if self.recovery else ""
         return f"{trip} {window} opens for {self.time_window} s{recovery}"
+
+
+def _passing(ratio: float) -> str:
+    """A ratio cannot be above 1: there, equal is enough to open."""
+    return "≥ 1" if ratio == 1 else f"> {ratio:.4g}"
 
 
 def percent(value: float) -> str:

@@ -50,7 +50,7 @@ def test_the_degrade_list_is_a_slow_ratio_rule_in_sentinel_s_own_numbers(data: P
     (rule,) = parse_rules("degrade", (data / "degrade.json").read_bytes()).rules
     assert isinstance(rule, DegradeRule)
     assert (rule.grade, rule.count, rule.time_window, rule.slow_ratio_threshold) == (0, 100, 30, 1.0)
-    assert rule.describe().startswith("slower than 100 ms")
+    assert rule.describe().startswith("slow ratio ≥ 1 (above 100 ms)")
 
 
 def test_the_yaml_document_reads_grade_2_as_threads_and_says_so(

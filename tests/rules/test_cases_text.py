@@ -280,7 +280,7 @@ def test_p16_json(json_problems: Problems, number: str) -> None:
     assert (problem.code, problem.field, problem.column) == ("SR007", "count", 26)
 
 
-@pytest.mark.parametrize("number", [".nan", ".inf", "-.INF", "1.0e999"])
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.INF", "1.0e999", "1e400", "-1E+400"])
 def test_p16_yaml(yaml_problems: Problems, number: str) -> None:
     assert codes(yaml_problems(f"flowRules:\n  - resource: r\n    count: {number}\n")) == ["SR007"]
 
@@ -295,6 +295,12 @@ def test_p16_objects(json_problems: Problems) -> None:
 @pytest.mark.parametrize("content", ["", "  ", b"", "\n\t", "\ufeff", "null", "{}", b"\xef\xbb\xbf\n"])
 def test_p24_p25_content_that_says_nothing_has_a_code_of_its_own(json_problems: Problems, content: str | bytes) -> None:
     assert codes(json_problems("flow", content)) == ["SR001"]
+
+
+@pytest.mark.parametrize("content", [None, {}])
+def test_p24_p25_the_same_holds_for_objects(json_problems: Problems, content: Any) -> None:
+    (problem,) = json_problems("flow", content)
+    assert (problem.code, problem.line) == ("SR001", None)
 
 
 @pytest.mark.parametrize("content", ["", "# only a comment\n", "null\n", "{}\n", "---\n", "~"])

@@ -77,6 +77,21 @@ def test_every_code_in_use_has_a_meaning_and_none_is_left_over() -> None:
             "error ratio > 0.5 within 1000 ms (5+ calls) opens for 10 s",
         ),
         (
+            "degrade",
+            {"resource": "a", "count": 1, "grade": 1, "timeWindow": 10},
+            "error ratio ≥ 1 within 1000 ms (5+ calls) opens for 10 s",
+        ),
+        (
+            "degrade",
+            {"resource": "a", "count": 50, "slowRatioThreshold": 0.6, "timeWindow": 10},
+            "slow ratio > 0.6 (above 50 ms) within 1000 ms (5+ calls) opens for 10 s",
+        ),
+        (
+            "degrade",
+            {"resource": "a", "count": 50, "timeWindow": 10},
+            "slow ratio ≥ 1 (above 50 ms) within 1000 ms (5+ calls) opens for 10 s",
+        ),
+        (
             "biz_metric",
             {"resource": "a", "bizMetricType": "STOCK_DEPTH", "threshold": 10, "stateWindowMs": 15000},
             "STOCK_DEPTH < 10 opens for 15 s",
