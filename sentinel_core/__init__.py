@@ -10,7 +10,16 @@ with engine.entry("order:create"):
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core.context import context
-from sentinel_core.default import aentry, default_engine, entry, gauge, guard, report, set_default_engine
+from sentinel_core.default import (
+    aentry,
+    default_engine,
+    entry,
+    gauge,
+    guard,
+    register_block_handler,
+    report,
+    set_default_engine,
+)
 from sentinel_core.entry import Blocked, Entry, trace
 from sentinel_core.errors import (
     AuthorityException,
@@ -53,6 +62,7 @@ __all__ = [
     "entry",
     "gauge",
     "guard",
+    "register_block_handler",
     "report",
     "set_default_engine",
     "start",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sentinel_core.answers import BlockHandler
 from sentinel_core.entry import Entry
+from sentinel_core.errors import BlockException
 from sentinel_core.guard import AsyncEntry, F, Guard, Handler
 from sentinel_core.plan import Args
 
@@ -74,6 +76,11 @@ def gauge(metric: str, value: float, *, resource: str | None = None, dimension: 
     default_engine().gauge(metric, value, resource=resource, dimension=dimension)
 
 
+def register_block_handler(handlers: Mapping[type[BlockException], BlockHandler]) -> None:
+    """`Engine.register_block_handler` of the default engine."""
+    default_engine().register_block_handler(handlers)
+
+
 def guard(
     resource: str | None = None,
     *,
@@ -90,6 +97,7 @@ def guard(
 
     resource        its name; the function's module and qualified name without one
     block_handler   answers for refused calls: called with the call's arguments and the BlockException
+                    (without one: the fallback, then what `register_block_handler` knows, then the exception)
     fallback        answers for failures too: called with the arguments and the exception
     ignore          exceptions that are no failures: breakers do not count such a call at all
     A generator is inside from its first item to its end, or until it is closed.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 from sentinel_core import views
 from sentinel_core.activation import Activation, by_hand
+from sentinel_core.answers import Answers, BlockHandler
 from sentinel_core.audit.events import EventSink
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
@@ -18,7 +19,7 @@ from sentinel_core.collectors.local import Metrics
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Blocked, Entry
-from sentinel_core.errors import EngineClosed, KindTaken
+from sentinel_core.errors import BlockException, EngineClosed, KindTaken
 from sentinel_core.gate import UNGUARDED, Core, Gate
 from sentinel_core.guard import AsyncEntry
 from sentinel_core.health import Health
@@ -112,6 +113,7 @@ class Engine(Gate):
         self._overflow = self._compiler.new_overflow()
         self._subscribe_lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
+        self._answers = Answers()
         self._listeners: list[BreakerListener] = []
         self._block_listeners: list[BlockListener] = []
         self._failures = 0
@@ -248,6 +250,19 @@ class Engine(Gate):
     def _unchecked(self, start: int, count: int) -> Entry:
         self._overflow.node.enter(start, count)
         return Entry(self._overflow, PLAIN, start, count, 0)
+
+    def register_block_handler(self, handlers: Mapping[type[BlockException], BlockHandler]) -> None:
+        """Answers for refused calls of guards that have neither `block_handler` nor `fallback`: exception class →
+        function of the exception. The nearest class in an exception's ancestry wins, a later handler of the same class
+        replaces the earlier one. A coroutine function answers for `async def` alone; a generator wants an iterable.
+
+            engine.register_block_handler({FlowException: too_many, BlockException: unavailable})
+        """
+        self._answers.register(handlers)
+
+    def block_handler(self, block: BlockException) -> BlockHandler | None:
+        """Who answers for this refusal, None where nobody was registered; for framework adapters."""
+        return self._answers.find(block)
 
     # Control by hand
 

@@ -88,6 +88,11 @@ class Guard:
             return self.block_handler or self.fallback
         return None if isinstance(error, self.ignore) or not isinstance(error, Exception) else self.fallback
 
+    def _refused(self, block: BlockException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The answer to a call that was not let in: this guard's own, else the engine's, else the exception."""
+        handler = None if self._answer(block) else self.engine().block_handler(block)
+        return self._answered(block, args, kwargs) if handler is None else handler(block)
+
     def _record(self, entry: Entry, error: BaseException) -> None:
         if isinstance(error, self.ignore):
             entry.disregard()
@@ -99,7 +104,7 @@ class Guard:
             try:
                 entry = self.engine().entry(resource, args=args, **self.options)
             except BlockException as block:
-                return self._answered(block, args, kwargs)
+                return self._refused(block, args, kwargs)
             with _Inside(self, entry):
                 if self.fallback is None:
                     return function(*args, **kwargs)
@@ -123,7 +128,7 @@ class Guard:
             try:
                 entry = await asking.__aenter__()
             except BlockException as block:
-                return await _awaited(self._answered(block, args, kwargs))
+                return await _awaited(self._refused(block, args, kwargs))
             with _Inside(self, entry, entered=True):
                 if self.fallback is None:
                     return await function(*args, **kwargs)
@@ -140,7 +145,7 @@ class Guard:
             try:
                 entry = self.engine().entry(resource, args=args, **self.options)
             except BlockException as block:
-                return (yield from _iterated(self._answered(block, args, kwargs)))
+                return (yield from _iterated(self._refused(block, args, kwargs)))
             with _Inside(self, entry, tracked=False):
                 return (yield from function(*args, **kwargs))
 
@@ -158,7 +163,7 @@ class Guard:
                     raise
                 outcome = core.resume(outcome)
             if not isinstance(outcome, Entry):
-                answer = await _awaited(self._answered(outcome.exception(), args, kwargs))
+                answer = await _awaited(self._refused(outcome.exception(), args, kwargs))
                 async for item in answer:
                     yield item
                 return
