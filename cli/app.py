@@ -28,6 +28,7 @@ class App:
         self.no_color = False
         self.no_input = False
         self.yes = False
+        self.env: str | None = None
         self.output = "table"
         self.json_into: Path | None = None
 
@@ -41,6 +42,11 @@ class App:
         from sentinel_core.settings import load_settings
 
         return load_settings(self.config)
+
+    @property
+    def environment(self) -> str:
+        """`--env`, where a command has it, else the one of the settings."""
+        return self.env or self.settings.environment
 
     def confirm(self, question: str, *, typed: str | None = None) -> bool:
         """A moderate step: y/N on a terminal, yes with `--yes`; otherwise refused, never guessed.
@@ -117,6 +123,18 @@ def _remember(attribute: str) -> Callable[[click.Context, click.Parameter, Any],
             setattr(context.ensure_object(App), attribute, value)
 
     return callback
+
+
+def env_option(command: Command) -> Command:
+    """`--env`: as which environment a folder of rules is read."""
+    return click.option(
+        "--env",
+        type=WORDS,
+        metavar="NAME",
+        expose_value=False,
+        callback=_remember("env"),
+        help="Environment whose overlay is laid over a folder (default: the setting).",
+    )(command)
 
 
 def output_options(command: Command) -> Command:

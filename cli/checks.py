@@ -27,7 +27,9 @@ from sentinel_core.cli.rules.sides import short_version
 from sentinel_core.cli.text import plural
 from sentinel_core.cli.version import engine_build
 from sentinel_core.datasources.contract import Absent, DatasourceError, Readable
-from sentinel_core.rules import Kind, RuleRejected, parse_revision
+from sentinel_core.rules import Kind, Revision, RuleRejected, parse_revision
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
+from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.service import open_stores
 from sentinel_core.settings import Settings, SettingsError, parse_duration
 from sentinel_core.settings_sources import settings_file
@@ -91,7 +93,8 @@ def _rules_as_code(settings: Settings) -> Iterator[Check]:
     if not path.exists():
         return
     try:
-        parts = [parse_revision(revision, kinds) for revision, kinds in read_revisions(shown(path), None)]
+        found = read_revisions(shown(path), None, settings.environment)
+        parts = [parse_revision(revision, kinds) for revision, kinds in found]
     except (RuleRejected, UsageProblem) as error:
         yield Check(
             "rules",
@@ -103,13 +106,21 @@ def _rules_as_code(settings: Settings) -> Iterator[Check]:
         return
     count = sum(len(ruleset.rules) for part in parts for ruleset in part.values())
     warnings = sum(len(ruleset.warnings) for part in parts for ruleset in part.values())
-    text = f"{shown(path)}: {plural(count, 'rule')}, valid"
+    overlay = _overlay([revision for revision, _ in found])
+    if not overlay and (path / OVERLAYS).is_dir():
+        overlay = f", without an overlay: there is none for {settings.environment}"
+    text = f"{shown(path)}: {plural(count, 'rule')}, valid{overlay}"
     if warnings:
         yield Check(
             "rules", "warn", f"{text}, {plural(warnings, 'warning')}", f"sentinelctl rules validate {shown(path)}"
         )
     else:
         yield Check("rules", "ok", text)
+
+
+def _overlay(revisions: Sequence[Revision]) -> str:
+    names = [name for each in revisions for name in sorted(overlays_among(text.name for text in each.texts))]
+    return f", with the overlay {', '.join(names)}" if names else ""
 
 
 # -- stores ------------------------------------------------------------------------------------------------------------
@@ -181,7 +192,9 @@ def _store(source: Readable, kinds: Sequence[Kind]) -> Check:
             f"{source.uri}: reached in {took:.0f} ms, but it holds no rules ({reasons})",
             "check its ref and path",
         )
-    text = f"{source.uri}: {took:.0f} ms, at {', '.join(dict.fromkeys(versions))}, {plural(rules, 'rule')}, valid"
+    overlay = _overlay([reading for _, reading in found if not isinstance(reading, Absent)])
+    version = ", ".join(dict.fromkeys(versions))
+    text = f"{source.uri}: {took:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}"
     return Check("store", "ok", text)
 
 

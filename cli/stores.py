@@ -32,7 +32,7 @@ class Rewindable(Readable, HasHistory, Protocol):
 @contextmanager
 def opened(app: App, uri: str) -> Iterator[Readable]:
     """One store. Raises SourceMisconfigured for a URI that names none."""
-    source = datasources.open(uri, environment=app.settings.environment)
+    source = datasources.open(uri, environment=app.environment)
     try:
         yield source
     finally:

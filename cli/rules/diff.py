@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sentinel_core.audit.redact import Masker
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import App, env_option, output_options, pass_app
 from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View
@@ -41,6 +41,7 @@ class Difference:
 @click.argument("old", required=False, metavar="[A]")
 @click.argument("new", required=False, metavar="[B]")
 @kind_option("Compare only this kind.")
+@env_option
 @output_options
 @pass_app
 def diff(app: App, old: str | None, new: str | None, kind: Kind | None) -> int:

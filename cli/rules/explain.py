@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sentinel_core.cli.app import WORDS, App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, env_option, output_options, pass_app
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.text import Span, Styled
@@ -21,6 +21,7 @@ from sentinel_core.rules import RuleSet, describe_rule
 @click.option(
     "--from", "side", metavar="WHAT", help="Rules to look at: live (default), git:REV, history:N, a URI, a path."
 )
+@env_option
 @output_options
 @pass_app
 def explain(app: App, resource: str, side: str | None) -> None:

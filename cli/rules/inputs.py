@@ -10,8 +10,11 @@ from pathlib import Path
 
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import UsageProblem
-from sentinel_core.datasources.names import format_of, is_rule_file, kind_of
+from sentinel_core.datasources.contract import SourceMisconfigured
+from sentinel_core.datasources.layout import documents, one_overlay, overlay_names
+from sentinel_core.datasources.names import YAML_SUFFIXES, format_of, is_rule_file, kind_of
 from sentinel_core.rules import KINDS, Kind, Revision, SourceText
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 MAX_BYTES = 64 * 1024 * 1024
 """Read at most; what is larger is no rule text and is refused by the parser."""
@@ -37,14 +40,36 @@ def shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def read_revisions(path: str, kind: Kind | None) -> list[tuple[Revision, tuple[Kind, ...]]]:
-    """What one argument holds, with the kinds each part may hold: all its YAML as one revision, each JSON list as
-    one of its own. Raises UsageProblem for what cannot be read."""
-    texts = read_texts(path)
+Part = tuple[Revision, tuple[Kind, ...]]
+"""A revision, and the kinds that it may hold."""
+
+
+def read_revisions(path: str, kind: Kind | None, environment: str) -> list[Part]:
+    """What one argument holds: a document, with the overlay of the environment where it is a folder, or each JSON list
+    by itself. Raises UsageProblem for what cannot be read."""
+    wanted = {str(Path(path) / name) for name in overlay_names(environment)}
+    overlays = tuple(text for text in _overlays(path) if text.name in wanted)
+    return _parts(path, (*_read_base(path), *overlays), kind)
+
+
+def read_variants(path: str, kind: Kind | None) -> list[Part]:
+    """The same for every environment: the base, then the base with each overlay. A path that is itself an overlay is
+    read with its base."""
+    base = _base_of_overlay(path)
+    if base is not None:
+        return _parts(f"{base} with {path}", (*_read_base(str(base)), *_read_base(path)), kind)
+    texts = _read_base(path)
+    parts = _parts(path, texts, kind)
+    for overlay in _overlays(path):
+        parts += _parts(f"{path} with {overlay.name}", (*texts, overlay), kind)
+    return parts
+
+
+def _parts(name: str, texts: tuple[SourceText, ...], kind: Kind | None) -> list[Part]:
     documents = tuple(text for text in texts if text.format != "json")
     parts = [(documents, (kind,) if kind else KINDS)] if documents else []
     parts += [((text,), (kind or _kind_of_list(text),)) for text in texts if text.format == "json"]
-    return [(Revision(texts=part, source=path, version="", observed=True), kinds) for part, kinds in parts]
+    return [(Revision(texts=part, source=name, version="", observed=True), kinds) for part, kinds in parts]
 
 
 def _kind_of_list(text: SourceText) -> Kind:
@@ -59,7 +84,11 @@ def _kind_of_list(text: SourceText) -> Kind:
 
 
 def read_texts(path: str) -> tuple[SourceText, ...]:
-    """A file, every rule file of a folder in order of name, or stdin."""
+    """A file, every rule file of a folder in order of name and then the overlays in it, or stdin."""
+    return (*_read_base(path), *_overlays(path))
+
+
+def _read_base(path: str) -> tuple[SourceText, ...]:
     if path == STDIN:
         content = _stdin()
         return (SourceText(STDIN_NAME, content, "json" if content.lstrip()[:1] == b"[" else "yaml"),)
@@ -70,17 +99,51 @@ def read_texts(path: str) -> tuple[SourceText, ...]:
             return _folder(Path(path))
         return (SourceText(path, _file(path), format_of(path)),)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageProblem(
-            f"{path}: cannot be read: {reason}", next_step="check the path and its permissions"
-        ) from error
+        raise _unreadable(path, error) from error
 
 
 def _folder(folder: Path) -> tuple[SourceText, ...]:
-    names = sorted(each for each in folder.iterdir() if is_rule_file(each.name) and each.is_file())
-    if not names:
+    """Its documents, as a source reads them; or its JSON lists, where there is nothing else."""
+    files = _rule_files(folder)
+    if not files:
         raise UsageProblem(f"{folder}: no .yaml, .yml or .json file is in this folder", next_step="name the files")
-    return tuple(SourceText(str(name), _file(str(name)), format_of(name.name)) for name in names)
+    if len({format_of(file.name) for file in files}) > 1:
+        try:
+            documents([file.name for file in files], str(folder))
+        except SourceMisconfigured as error:
+            raise UsageProblem(str(error), next_step="name the files one by one, or part them") from error
+    return tuple(SourceText(str(file), _file(str(file)), format_of(file.name)) for file in files)
+
+
+def _overlays(path: str) -> tuple[SourceText, ...]:
+    """Of every environment, where the path is a folder of documents."""
+    folder = Path(path) / OVERLAYS if path not in ("", STDIN) else Path(os.devnull)
+    try:
+        if not folder.is_dir() or any(format_of(file.name) == "json" for file in _rule_files(Path(path))):
+            return ()
+        files = [file for file in _rule_files(folder) if file.suffix in YAML_SUFFIXES]
+        for stem in {file.stem for file in files}:
+            one_overlay([str(file) for file in files if file.stem == stem], path)
+        return tuple(SourceText(str(file), _file(str(file))) for file in files)
+    except SourceMisconfigured as error:
+        raise UsageProblem(str(error), next_step="remove one of them") from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def _base_of_overlay(path: str) -> Path | None:
+    folder = Path(path).parent.parent
+    is_one = path != STDIN and Path(path).parent.name == OVERLAYS and Path(path).is_file()
+    return folder if is_one and format_of(path) == "yaml" and _rule_files(folder) else None
+
+
+def _rule_files(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if is_rule_file(each.name) and each.is_file())
+
+
+def _unreadable(path: str | Path, error: Exception) -> UsageProblem:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return UsageProblem(f"{path}: cannot be read: {reason}", next_step="check the path and its permissions")
 
 
 def _file(path: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import App, env_option, output_options, pass_app
 from sentinel_core.cli.moments import local
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.options import kind_option
@@ -20,6 +20,7 @@ from sentinel_core.rules import Kind, Provenance, Revision, describe_rule
 @click.argument("side", required=False, metavar="[WHAT]")
 @kind_option("Show only this kind.")
 @click.option("--resource", metavar="NAME", help="Show only rules of this resource.")
+@env_option
 @output_options
 @pass_app
 def show(app: App, side: str | None, kind: Kind | None, resource: str | None) -> None:
@@ -54,6 +55,7 @@ def _view(side: Side, resource: str | None) -> View:
     return View(
         document={
             "from": side.title,
+            "overlays": list(side.overlays),
             "revisions": [revision_json(revision) for revision in side.revisions],
             "digests": {kind: ruleset.digest for kind, ruleset in side.sets.items()},
             "rules": items,

@@ -15,6 +15,8 @@ from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, parse_revision
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
+from sentinel_core.rules.overlay import overlays_among
 
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
 HISTORY_LIMIT = 10_000
@@ -29,10 +31,20 @@ class Side:
     sets: Mapping[Kind, RuleSet]
     revisions: tuple[Revision, ...] = ()
     """Where they came from, without content."""
+    overlays: tuple[str, ...] = ()
+    """The texts among them that are laid over the others."""
 
 
 def resolve(app: App, text: str, kind: Kind | None = None) -> Side:
-    """Reads one side. Raises CommandError, DatasourceError; invalid rules name the side and end with 65."""
+    """Reads one side, and says which overlay it is read with. Raises CommandError, DatasourceError; invalid rules name
+    the side and end with 65."""
+    side = _resolve(app, text, kind)
+    for name in side.overlays:
+        app.out.say(f"{side.title} is read with the overlay {name}")
+    return side
+
+
+def _resolve(app: App, text: str, kind: Kind | None) -> Side:
     word, _, rest = text.partition(":")
     if text == "live":
         return _live(app, kind)
@@ -42,7 +54,7 @@ def resolve(app: App, text: str, kind: Kind | None = None) -> Side:
         return _committed(app, rest or "HEAD", kind)
     if "://" in text or word == "git":
         return _store(app, (text,), kind)
-    return _path(text, kind)
+    return _path(app, text, kind)
 
 
 def _is_path(text: str) -> bool:
@@ -128,13 +140,17 @@ def _repository_uri(app: App) -> str:
     )
 
 
-def _path(text: str, kind: Kind | None) -> Side:
-    return _side(text, read_revisions(text, kind))
+def _path(app: App, text: str, kind: Kind | None) -> Side:
+    side = _side(text, read_revisions(text, kind, app.environment))
+    if not side.overlays and (Path(text) / OVERLAYS).is_dir():
+        app.out.say(f"{text} has no overlay for the environment {app.environment}; the base alone is read")
+    return side
 
 
 def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Side:
     sets: dict[Kind, RuleSet] = {}
     revisions = []
+    overlays: list[str] = []
     for revision, kinds in parts:
         try:
             parsed = parse_revision(revision, kinds)
@@ -145,9 +161,10 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
                 code=Exit.INVALID_RULES,
             ) from rejection
         revisions.append(revision.without_content())
+        overlays += sorted(overlays_among(each.name for each in revision.texts))
         for found_kind, ruleset in parsed.items():
             sets.setdefault(found_kind, ruleset)
-    return Side(title, sets, tuple(revisions))
+    return Side(title, sets, tuple(revisions), tuple(overlays))
 
 
 def title_of(source: Readable, revision: Revision) -> str:

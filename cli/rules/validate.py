@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -11,10 +11,11 @@ import click
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View
-from sentinel_core.cli.rules.inputs import given_or_default, read_revisions
+from sentinel_core.cli.rules.inputs import given_or_default, read_variants
 from sentinel_core.cli.rules.options import kind_option
 from sentinel_core.cli.text import Span, Styled, plural
 from sentinel_core.rules import Kind, Problem, Revision, RuleRejected, parse_revision
+from sentinel_core.rules.overlay import overlays_among
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -28,6 +29,8 @@ class Checked:
     rules: int
     digests: Mapping[Kind, str]
     problems: tuple[Problem, ...]
+    is_variant: bool = False
+    """A base once more, with an environment's overlay: its rules are not counted again."""
 
 
 @click.command()
@@ -40,31 +43,51 @@ def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) 
     """Parse, validate and lint rules.
 
     PATH is a YAML file, a folder whose files are taken together, a JSON list as a store holds it, or - for stdin;
-    default: the `rules` of the settings. Nothing is changed anywhere.
+    default: the `rules` of the settings. A folder is looked at as it is and once more with each overlay in its
+    subfolder environments. Nothing is changed anywhere.
 
     Exit code 0: valid, warnings allowed (not with --strict); 65: invalid.
     """
-    parts = [part for path in given_or_default(app, paths) for part in read_revisions(path, kind)]
-    checked = [check(revision, kinds) for revision, kinds in parts]
+    parts = [part for path in given_or_default(app, paths) for part in read_variants(path, kind)]
+    checked = _each_problem_once([check(revision, kinds) for revision, kinds in parts])
     app.out.show(_view(checked))
     app.out.say(_summary(checked))
     bad = any(not each.valid or (strict and each.problems) for each in checked)
     return Exit.INVALID_RULES if bad else Exit.DONE
 
 
+def _each_problem_once(checked: Sequence[Checked]) -> Sequence[Checked]:
+    """What is wrong in a base is told once, not again with each overlay."""
+    told: set[tuple[str | int | None, ...]] = set()
+    kept = []
+    for each in checked:
+        places = {
+            problem: (problem.file, problem.line, problem.column, problem.code, problem.message)
+            for problem in each.problems
+        }
+        news = tuple(problem for problem in each.problems if not each.is_variant or places[problem] not in told)
+        told.update(places.values())
+        kept.append(replace(each, problems=news))
+    return kept
+
+
 def check(revision: Revision, kinds: Sequence[Kind]) -> Checked:
     """Parses one revision; a rejection is a result here, not an error."""
     name = revision.texts[0].name if len(revision.texts) == 1 else revision.source
+    variant = bool(overlays_among(text.name for text in revision.texts))
     try:
         sets = parse_revision(revision, kinds)
     except RuleRejected as rejection:
-        return Checked(name, valid=False, rules=rejection.total, digests={}, problems=rejection.problems)
+        return Checked(
+            name, valid=False, rules=rejection.total, digests={}, problems=rejection.problems, is_variant=variant
+        )
     return Checked(
         name,
         valid=True,
         rules=sum(len(each.rules) for each in sets.values()),
         digests={each.kind: each.digest for each in sets.values()},
         problems=tuple(problem for each in sets.values() for problem in each.warnings),
+        is_variant=variant,
     )
 
 
@@ -105,7 +128,10 @@ def _summary(checked: Sequence[Checked]) -> str:
     problems = [problem for each in checked for problem in each.problems]
     errors = sum(problem.severity == "error" for problem in problems)
     warnings = len(problems) - errors
-    rules = plural(sum(each.rules for each in checked), "rule")
+    rules = plural(sum(each.rules for each in checked if not each.is_variant or len(checked) == 1), "rule")
+    overlays = sum(each.is_variant for each in checked)
+    if overlays and len(checked) > 1:
+        rules += f" and {plural(overlays, 'overlay')}"
     if not errors:
         return f"{rules} valid" + (f", {plural(warnings, 'warning')}." if warnings else ".")
     counts = plural(errors, "error") + (f", {plural(warnings, 'warning')}" if warnings else "")

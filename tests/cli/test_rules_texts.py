@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from sentinel_core.datasources import FileSource, SourceMisconfigured
 from tests.cli.conftest import Run
 
 GOOD = """\
@@ -87,17 +88,38 @@ def test_a_json_list_needs_its_kind_by_name_or_by_flag(here: Path, sentinelctl: 
     assert sentinelctl("rules", "validate", "list.json", "--kind", "flow").code == 0
 
 
-def test_a_folder_is_one_document_and_its_lists_stand_for_themselves(here: Path, sentinelctl: Run) -> None:
+def test_a_folder_is_one_document(here: Path, sentinelctl: Run) -> None:
     folder = here / "rules"
     folder.mkdir()
     (folder / "a.yaml").write_text(GOOD, encoding="utf-8")
     (folder / "b.yml").write_text(SUSPICIOUS, encoding="utf-8")
-    (folder / "sentinel-system-rules.json").write_text('[{"qps": 100}]', encoding="utf-8")
     (folder / ".hidden.yaml").write_text(BAD, encoding="utf-8")
     (folder / "README.md").write_text("no rules", encoding="utf-8")
     ended = sentinelctl("rules", "validate", "rules")
-    assert (ended.code, ended.err) == (0, "3 rules valid, 1 warning.\n")
+    assert (ended.code, ended.err) == (0, "2 rules valid, 1 warning.\n")
     assert ended.out.startswith("rules/b.yml:2:39: warning")
+
+
+def test_a_folder_of_lists_alone_is_read_list_by_list(here: Path, sentinelctl: Run) -> None:
+    (here / "rules").mkdir()
+    for name, rule in (("flow", '{"resource":"a","grade":1,"count":1}'), ("system", '{"qps": 100}')):
+        (here / "rules" / f"sentinel-{name}-rules.json").write_text(f"[{rule}]", encoding="utf-8")
+    ended = sentinelctl("rules", "validate", "rules")
+    assert (ended.code, ended.err) == (0, "2 rules valid.\n")
+
+
+def test_a_folder_that_a_source_refuses_is_refused_here_in_its_words(here: Path, sentinelctl: Run) -> None:
+    folder = here / "rules"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(GOOD, encoding="utf-8")
+    (folder / "sentinel-system-rules.json").write_text('[{"qps": 100}]', encoding="utf-8")
+    source = FileSource(folder)
+    with pytest.raises(SourceMisconfigured) as refused:
+        source.read(source.items(["flow"])[0])
+    for command in ("validate", "fmt", "show"):
+        ended = sentinelctl("rules", command, "rules")
+        assert ended.code == 64
+        assert str(refused.value).removeprefix(f"{here}/") in ended.err
 
 
 # -- fmt and schema ----------------------------------------------------------------------------------------------------
