@@ -160,6 +160,8 @@ class RuleBuilder:
         items = listing.items
         if not isinstance(items, list):
             message = f"a list of {self.model.kind} rules is needed, this is {show(items)}"
+            if isinstance(items, dict) and listing.source.dialect == "yaml":
+                message += "; begin each rule with a dash and a blank"
             self._note(listing, None, error("SR010", None, message))
             return []
         self.total += len(items)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from sentinel_core.rules.errors import Problem, RuleRejected
+from sentinel_core.rules.json_syntax import explain
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
@@ -19,7 +20,7 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     try:
         data, suspicious = _load(text)
     except json.JSONDecodeError as fault:
-        raise RuleRejected([_syntax(fault, name)]) from None
+        raise RuleRejected([explain(text, fault).problem(text, name, "JSON")]) from None
     except RecursionError:
         raise RuleRejected([Problem("SR003", "error", "the text is nested too deeply", file=name)]) from None
     except ValueError as fault:  # a number of thousands of digits
@@ -70,22 +71,6 @@ def _is_text(data: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _syntax(fault: json.JSONDecodeError, name: str) -> Problem:
-    rest = fault.doc[fault.pos : fault.pos + 1]
-    before = fault.doc[: fault.pos].rstrip()[-1:]
-    advice = ""
-    if rest == "'":
-        advice = '; write texts in double quotes: "…"'
-    elif rest in ("/", "#"):
-        advice = "; JSON has no comments"
-    elif rest in ("}", "]") or before == ",":
-        advice = "; is there a comma too many?"
-    elif not rest:
-        advice = "; the text ends too early, was it cut off?"
-    message = f"not JSON: {fault.msg[:1].lower()}{fault.msg[1:]}{advice}"
-    return Problem("SR004", "error", message, file=name, line=fault.lineno, column=fault.colno)
 
 
 def _explain(text: str, data: Any, name: str, limits: Limits) -> list[Problem]:

@@ -21,6 +21,7 @@ from ruamel.yaml.events import (
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
 from sentinel_core.rules.yaml_scalars import Refused, resolve
+from sentinel_core.rules.yaml_syntax import explain
 
 try:
     from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]  # it is passed on from the compiled module
@@ -258,20 +259,13 @@ class _Builder:
 
 
 def _syntax(fault: YAMLError, text: str, name: str) -> Problem:
-    """The parser's complaint in our words, where it stands."""
+    """The parser's complaint in our words, where the slip was made if that is recognised."""
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     reason = (
         (fault.problem or fault.context or "") if isinstance(fault, MarkedYAMLError) else str(fault).partition("\n")[0]
     )
-    advice = ""
-    if "\\t" in reason or "'\t'" in reason or (mark is not None and _begins_with_tab(text, mark.line)):
-        advice = "; a tab cannot indent, use spaces"
-    elif "anchor" in reason or "alias" in reason:
-        advice = '; names after * must be quoted, as in "*name"'
-    line, column = (mark.line + 1, mark.column + 1) if mark is not None else (None, None)
-    return Problem("SR004", "error", f"not YAML: {reason or 'it cannot be read'}{advice}", name, line, column)
-
-
-def _begins_with_tab(text: str, line: int) -> bool:
-    lines = text.split("\n", line + 1)
-    return line < len(lines) and "\t" in lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+    line, column = (mark.line, mark.column) if mark is not None else (None, None)
+    if (slip := explain(text, line, column, reason)) is not None:
+        return slip.problem(text, name, "YAML")
+    where = (line + 1, column + 1) if line is not None and column is not None else (None, None)
+    return Problem("SR004", "error", f"not YAML: {reason or 'it cannot be read'}", name, *where)

@@ -49,7 +49,7 @@ def test_problems_of_all_files_and_kinds_come_together_in_order() -> None:
     assert [(p.file, p.line, p.code) for p in problems] == [
         ("a.yaml", 2, "SR101"),
         ("a.yaml", 4, "SR102"),
-        ("b.yaml", 2, "SR004"),
+        ("b.yaml", 1, "SR004"),
         ("c.yaml", 1, "SR011"),
     ]
 

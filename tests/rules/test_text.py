@@ -68,13 +68,13 @@ def test_paths_are_written_as_json_paths() -> None:
         ('[{"a":1},]', 1, 10, "comma too many"),
         ("[{'a':1}]", 1, 3, "double quotes"),
         ('[\n{"a":1} // no\n]', 2, 9, "no comments"),
-        ('[{"resource":"a"', 1, 17, "cut off"),
+        ('[{"resource":"a"', 1, 2, "cut off"),
         ('[{"a":1}] x', 1, 11, "extra data"),
         ('[{"a":01}]', 1, 8, "not JSON"),
         ('["a\tb"]', 1, 4, "control character"),
         ("flowRules:\n", 1, 1, "not JSON"),
-        ("NaN]", 1, 4, "extra data"),
-        ('[{"a":NaN,"a":1}', 1, 17, "cut off"),
+        ("NaN]", 1, 4, "closes nothing"),
+        ('[{"a":NaN,"a":1}', 1, 1, "cut off"),
     ],
 )
 def test_json_syntax_errors_say_where_and_what(
@@ -90,7 +90,7 @@ def test_json_syntax_errors_say_where_and_what(
     ("text", "code", "line", "words"),
     [
         ("flowRules:\n\t- resource: a\n", "SR004", 2, "a tab cannot indent, use spaces"),
-        ("flowRules: [\n", "SR004", 2, "not YAML"),
+        ("flowRules: [\n", "SR004", 1, "not YAML"),
         ("flowRules:\n - a\n  - b: c\n", "SR004", 3, "not YAML"),
         ("a: *nowhere\n", "SR009", 1, "refers to nothing"),
         ("a: &a [*a]\n", "SR009", 1, "refers to itself"),
