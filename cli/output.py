@@ -13,8 +13,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -97,6 +98,32 @@ class Output:
         """Talk of several lines; each is made visible by itself."""
         for line in text.splitlines():
             self.say(Styled(line, colour) if colour else line)
+
+    @contextmanager
+    def waiting(self, what: str, *, after_s: float = 1.0) -> Iterator[None]:
+        """On a terminal, says what takes so long once it has taken so long; the line goes away at the end. The block
+        itself must not write."""
+        if not self._stderr.terminal:
+            yield
+            return
+        said = threading.Event()
+
+        def say() -> None:
+            with suppress(OutputError):
+                self._stderr.write(self._stderr.render([f"{what} …"]))
+                self._stderr.flush()
+                said.set()
+
+        timer = threading.Timer(after_s, say)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            if said.is_set():
+                self._stderr.write("\n" if os.environ.get("TERM", "") in ("", "dumb") else "\r\x1b[K")
 
     def ask(self, question: str) -> str:
         """One line typed on the terminal, stripped; the end of input is "". The caller knows that there is one."""

@@ -30,6 +30,8 @@ class Entry:
     revision: Revision
     digest: str | None
     counts: Mapping[Kind, int]
+    undone: int | None
+    """Number of the revision that this one rolled back, where it is in the history."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -38,6 +40,7 @@ class Entry:
             "valid": self.digest is not None,
             "digest": self.digest,
             "rules": dict(self.counts),
+            "rollbackOfNumber": self.undone,
         }
 
 
@@ -54,21 +57,26 @@ def history(app: App, store: str | None, kind: Kind | None, limit: int) -> None:
     `rollback --to N`.
     """
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(source, item)
+        revisions = numbered(app, source, item)
         newest = sorted(revisions, reverse=True)[:limit]
-        entries = [entry(number, revisions[number], item.kinds) for number in newest]
+        with app.out.waiting("reading the rules of each revision"):
+            entries = [entry(number, revisions, item.kinds) for number in newest]
     app.out.show(_view(entries))
     if len(revisions) > len(entries):
         app.out.say(f"{len(entries)} of {len(revisions)} revisions; --limit {len(revisions)} shows all")
 
 
-def entry(number: int, revision: Revision, kinds: Sequence[Kind]) -> Entry:
+def entry(number: int, revisions: Mapping[int, Revision], kinds: Sequence[Kind]) -> Entry:
     """Parses one revision for its digest; an invalid one stays in the history and says so."""
+    revision = revisions[number]
+    of = revision.provenance.rollback_of
+    undone = next((each for each, other in revisions.items() if of and other.version == of), None)
     try:
         sets = parse_revision(revision, kinds)
     except RuleRejected:
-        return Entry(number, revision, None, {})
-    return Entry(number, revision, digest_of(sets), {kind: len(ruleset.rules) for kind, ruleset in sets.items()})
+        return Entry(number, revision, None, {}, undone)
+    counts = {kind: len(ruleset.rules) for kind, ruleset in sets.items()}
+    return Entry(number, revision, digest_of(sets), counts, undone)
 
 
 def digest_of(sets: Mapping[Kind, RuleSet]) -> str:
@@ -102,7 +110,7 @@ def _row(each: Entry, *, wide: bool) -> list[Span]:
         provenance.author or "unknown",
         short_version(each.revision),
         each.digest[:SHORT] if each.digest else Styled("invalid", "red"),
-        why(each.revision),
+        why(each),
     ]
     if wide:
         counts = " ".join(f"{kind}:{count}" for kind, count in each.counts.items())
@@ -110,7 +118,12 @@ def _row(each: Entry, *, wide: bool) -> list[Span]:
     return row
 
 
-def why(revision: Revision) -> str:
-    """The reason, else the first line of the message."""
-    provenance = revision.provenance
-    return provenance.reason or (provenance.message or "").partition("\n")[0] or "–"
+def why(each: Entry) -> str:
+    """The reason, else the first line of the message; of a rollback first that it is one, and of what."""
+    provenance = each.revision.provenance
+    reason = provenance.reason or (provenance.message or "").partition("\n")[0]
+    if provenance.rollback_of is None:
+        return reason or "–"
+    short = provenance.rollback_of[:SHORT]
+    undone = f"rollback of {each.undone} ({short})" if each.undone else f"rollback of {short}"
+    return f"{undone}: {reason.removeprefix('rollback ')}" if reason else undone

@@ -89,7 +89,7 @@ def rollback(
     it from being published again; and engines follow on their own, nothing waits for them.
     """
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(source, item)
+        revisions = numbered(app, source, item)
         if not revisions:
             raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
         done_before = _rolled_back_before(revisions) if (number, commit, steps) == (None, None, None) else None

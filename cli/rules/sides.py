@@ -89,7 +89,7 @@ def _store(app: App, uris: Iterable[str], kind: Kind | None) -> Side:
 
 def _historic(app: App, number: str, kind: Kind | None) -> Side:
     with history_store(app, None, kind) as (source, item):
-        revisions = numbered(source, item)
+        revisions = numbered(app, source, item)
         revision = revisions.get(int(number)) if number.isdecimal() else None
         if revision is None:
             raise UsageProblem(
@@ -99,9 +99,10 @@ def _historic(app: App, number: str, kind: Kind | None) -> Side:
         return _side(title_of(source, revision), [(revision, item.kinds)])
 
 
-def numbered(source: HasHistory, item: Item) -> dict[int, Revision]:
+def numbered(app: App, source: HasHistory, item: Item) -> dict[int, Revision]:
     """All revisions in which the item changed, by number: 1 is the oldest, so a number never changes its meaning."""
-    newest_first = source.history(item, limit=HISTORY_LIMIT)
+    with app.out.waiting(f"reading the history of {item.key}"):
+        newest_first = source.history(item, limit=HISTORY_LIMIT)
     return {len(newest_first) - index: revision for index, revision in enumerate(newest_first)}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git, GitFailedError, last_words
-from sentinel_core.datasources.git.objects import PLAN, REASON, ROLLBACK, Entry
+from sentinel_core.datasources.git.objects import CHANNEL, CHANNELS, PLAN, REASON, ROLLBACK, Entry
 from sentinel_core.rules import Provenance
 
 _REGULAR = "100644"
@@ -63,6 +63,8 @@ def message(provenance: Provenance) -> str:
         trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
     if provenance.plan_id:
         trailers.append(f"{PLAN}: {provenance.plan_id}")
+    if provenance.channel in CHANNELS:
+        trailers.append(f"{CHANNEL}: {provenance.channel}")
     return "\n\n".join([text, "\n".join(trailers)]).strip() + "\n"
 
 

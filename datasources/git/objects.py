@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -14,12 +14,14 @@ from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.rules import Provenance, SourceText
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
-ROLLBACK, REASON, PLAN = "Rollback-of", "Reason", "Plan-id"
+ROLLBACK, REASON, PLAN, CHANNEL = "Rollback-of", "Reason", "Plan-id", "Channel"
 """Trailers of the commits that are written here, in the order they are read back."""
+CHANNELS = ("cli", "console", "api")
+"""Ways in which a commit is made that are told apart from a person's own `git commit`."""
 
 _FIELDS = (
     "%H", "%an", "%ae", "%ct", "%B",
-    *(f"%(trailers:key={key},valueonly,separator=%x20)" for key in (ROLLBACK, REASON, PLAN)),
+    *(f"%(trailers:key={key},valueonly,separator=%x20)" for key in (ROLLBACK, REASON, PLAN, CHANNEL)),
 )  # fmt: skip
 _FORMAT = "--format=tformat:" + "%x00".join(_FIELDS) + "%x00"
 _HASH = re.compile(r"[0-9a-f]{7,64}")
@@ -73,7 +75,7 @@ def commits(git: Git, tip: str, where: Sequence[str], *, limit: int) -> list[Com
 
 
 def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
-    hash_, name, mail, seconds, message, rollback, reason, plan = (value.strip() for value in row)
+    hash_, name, mail, seconds, message, rollback, reason, plan, channel = (value.strip() for value in row)
     if hash_ in shallow:
         # History was cut here: that this commit touched the path is Git's guess and must not become ours.
         return Commit(hash_, Provenance(channel="git"))
@@ -82,7 +84,7 @@ def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
         author=f"{name} <{mail}>",
         committed_at=datetime.fromtimestamp(int(seconds), UTC),
         message=message,
-        channel="git",
+        channel=channel if channel in CHANNELS else "git",
         reason=reason or message.partition("\n")[0] or None,
         plan_id=plan or None,
         rollback_of=rollback or None,
@@ -134,21 +136,26 @@ def files(git: Git, commit: str, path: str, overlays: Sequence[str], shown: str)
         return Absent(f"{path} is not in commit {commit[:12]}", commit)
     if found[0].type == "tree":
         return _folder(git, found[0].hash, f"{path}/", overlays, shown)
-    return [_checked(found[0], path, shown)]
+    return [check_entry(found[0], path, shown)]
 
 
 def _folder(git: Git, tree: str, prefix: str, overlays: Sequence[str], shown: str) -> list[Entry]:
-    """Nothing where there is an overlay alone, which is no document."""
     listed = {entry.name: entry for entry in entries(git, tree)}
+    laid_over = entries(git, tree, *overlays) if overlays and OVERLAYS in listed else []
+    return document(listed, laid_over, prefix, shown)
+
+
+def document(listed: Mapping[str, Entry], laid_over: Sequence[Entry], prefix: str, shown: str) -> list[Entry]:
+    """What counts of a folder and of its overlays. Nothing where there is an overlay alone, which is no document."""
     found = [listed[name] for name in documents([each.name for each in listed.values() if each.type != "tree"], shown)]
-    if found and overlays and OVERLAYS in listed:
-        laid_over = [entry for entry in entries(git, tree, *overlays) if entry.type != "tree"]
-        one_overlay([entry.name for entry in laid_over], shown)
-        found += laid_over
-    return [_checked(replace(entry, name=f"{prefix}{entry.name}"), entry.name, shown) for entry in found]
+    if found:
+        overlays = [entry for entry in laid_over if entry.type != "tree"]
+        one_overlay([entry.name for entry in overlays], shown)
+        found += overlays
+    return [check_entry(replace(entry, name=f"{prefix}{entry.name}"), entry.name, shown) for entry in found]
 
 
-def _checked(entry: Entry, name: str, shown: str) -> Entry:
+def check_entry(entry: Entry, name: str, shown: str) -> Entry:
     if entry.mode == _SYMLINK:
         raise SourceMisconfigured(f"{shown}: {name} is a symbolic link; let path name the file it points to")
     if entry.mode == _SUBMODULE:
@@ -160,27 +167,35 @@ def _refuse_submodule(git: Git, commit: str, path: str, shown: str) -> None:
     parts = path.split("/")
     for length in range(1, len(parts)):
         for entry in entries(git, commit, "/".join(parts[:length])):
-            _checked(entry, entry.name, shown)
+            check_entry(entry, entry.name, shown)
 
 
-def texts(git: Git, entries_: Sequence[Entry], layout: Layout, shown: str) -> tuple[SourceText, ...]:
-    """Their contents, as committed: no line-end conversion, no filters."""
-    check_size(sum(entry.size for entry in entries_), shown)
-    contents = _contents(git, [entry.hash for entry in entries_])
-    for entry, content in zip(entries_, contents, strict=True):
-        if content.startswith(_LFS):
+def texts(git: Git, revisions: Sequence[Sequence[Entry]], layout: Layout, shown: str) -> list[tuple[SourceText, ...]]:
+    """The contents of each revision's files, as committed: no line-end conversion, no filters. What several revisions
+    have alike is read, and kept, once."""
+    for entries_ in revisions:
+        check_size(sum(entry.size for entry in entries_), shown)
+    hashes = list(dict.fromkeys(entry.hash for entries_ in revisions for entry in entries_))
+    contents = dict(zip(hashes, (content for _, content in read_objects(git, hashes)), strict=True))
+    for entry in (entry for entries_ in revisions for entry in entries_):
+        if contents[entry.hash].startswith(_LFS):
             raise SourceMisconfigured(f"{shown}: {entry.name} is a Git LFS pointer; commit the rules themselves")
-    return tuple(
-        SourceText(entry.name, content, layout.format) for entry, content in zip(entries_, contents, strict=True)
-    )
+    return [tuple(SourceText(e.name, contents[e.hash], layout.format) for e in entries_) for entries_ in revisions]
 
 
-def _contents(git: Git, hashes: Sequence[str]) -> list[bytes]:
-    out = git.run("cat-file", "--batch", stdin="".join(f"{hash_}\n" for hash_ in hashes).encode())
-    contents, start = [], 0
-    for _ in hashes:
+def read_objects(git: Git, names: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Hash and content of objects that are there, by whatever name Git knows them."""
+    out = git.run("cat-file", "--batch", stdin=lines(names)) if names else b""
+    answers, start = [], 0
+    for _ in names:
         head = out.index(b"\n", start)
-        size = int(out[start:head].split()[2])
-        contents.append(out[head + 1 : head + 1 + size])
-        start = head + 1 + size + 1
-    return contents
+        hash_, _type, size = out[start:head].split()
+        end = head + 1 + int(size)
+        answers.append((hash_.decode("ascii"), out[head + 1 : end]))
+        start = end + 1
+    return answers
+
+
+def lines(names: Iterable[str]) -> bytes:
+    """Names as Git reads them from its standard input."""
+    return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")

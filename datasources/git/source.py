@@ -22,6 +22,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
+from sentinel_core.datasources.git.batch import files_of
 from sentinel_core.datasources.git.command import GitFailedError
 from sentinel_core.datasources.git.commit import check_clean, check_identity, make_commit, update_work_tree, work_trees
 from sentinel_core.datasources.git.objects import (
@@ -105,7 +106,8 @@ class GitSource:
             return found
         if not found:
             return Absent(f"{item.key} holds no rule files in commit {commit[:12]}", commit)
-        return self._revision(item, commits(self._git, commit, self._where(item, found), limit=1)[0], found)
+        (commit_,) = commits(self._git, commit, self._where(item, found), limit=1)
+        return self._revisions(item, [commit_], [found])[0]
 
     def _files(self, item: Item, commit: str) -> list[Entry] | Absent:
         return files(self._git, commit, item.key, self._layout.overlays, self.uri)
@@ -116,9 +118,12 @@ class GitSource:
         is_file = item.key in names if names else PurePosixPath(item.key).suffix.lower() in (*YAML_SUFFIXES, ".json")
         return pathspecs(item.key, self._layout.overlays, is_file=is_file)
 
-    def _revision(self, item: Item, commit: Commit, found: Sequence[Entry]) -> Revision:
+    def _revisions(self, item: Item, commits_: Sequence[Commit], found: Sequence[Sequence[Entry]]) -> list[Revision]:
         contents = texts(self._git, found, self._layout, self.uri)
-        return Revision(contents, item.source, commit.hash, commit.provenance)
+        return [
+            Revision(texts_, item.source, commit.hash, commit.provenance)
+            for commit, texts_ in zip(commits_, contents, strict=True)
+        ]
 
     def watch(self, item: Item, seen: Reading | None, wake: Wake, stop: StopSignal) -> None:  # noqa: ARG002 - see below
         """The first turn of a folder's watch always wakes; a URL's starts from the tip that was read."""
@@ -160,13 +165,11 @@ class GitSource:
         tip = self._repository.tip(self._ref)
         if tip.commit is None:
             return ()
-        revisions = []
         where = self._where(item, self._files(item, tip.commit))
-        for commit in commits(self._git, tip.commit, where, limit=limit):
-            found = self._files(item, commit.hash)
-            if found and not isinstance(found, Absent):
-                revisions.append(self._revision(item, commit, found))
-        return revisions
+        touched = commits(self._git, tip.commit, where, limit=limit)
+        found = files_of(self._git, [each.hash for each in touched], item.key, self._layout.overlays, self.uri)
+        standing = [(commit, entries) for commit, entries in zip(touched, found, strict=True) if entries]
+        return self._revisions(item, [commit for commit, _ in standing], [entries for _, entries in standing])
 
     def at(self, item: Item, version: str) -> Reading:
         """`version` is any revision as Git understands it: a hash, `HEAD~2`, a tag."""

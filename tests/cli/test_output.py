@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,3 +144,36 @@ def test_colour_by_terminal(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert wants_colour(terminal=terminal) == coloured
+
+
+class Terminal(io.StringIO):
+    """A terminal that tells when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.written.set()
+        return super().write(text)
+
+
+def test_what_takes_long_is_named_on_a_terminal_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with Output().waiting("reading the history", after_s=0):
+        assert terminal.written.wait(5)
+    assert terminal.getvalue() == "reading the history …\r\x1b[K"
+
+
+def test_what_is_quick_or_has_no_terminal_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with Output().waiting("reading the history", after_s=60):
+        pass
+    monkeypatch.setattr(sys, "stderr", plain := io.StringIO())
+    with Output().waiting("reading the history", after_s=0):
+        pass
+    assert terminal.getvalue() == plain.getvalue() == ""

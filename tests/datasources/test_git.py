@@ -360,3 +360,44 @@ def test_d15_a_force_push_to_a_url_is_refused(remote: Any, recorder: Any, subscr
     assert subscription.refresh(5)
     assert subscription.state is State.ERROR
     assert recorder.contents == [B]
+
+
+@pytest.mark.parametrize("path", ["rules", "rules/a.yaml", "."])
+def test_a_long_history_is_read_as_its_commits_are_one_by_one(remote: Any, path: str) -> None:
+    for number in range(4):
+        remote.commit(
+            f"c{number}",
+            rules__a_yaml=b"a%d" % number,
+            rules__environments__prod_yaml=b"p%d" % (number // 2),
+            b_yml=b"b%d" % number,
+        )
+    remote.commit("gone", rules__a_yaml=None, b_yml=None)
+    remote.commit("again", rules__a_yaml=b"a9", b_yml=b"b9")
+    source = GitSource(remote.repository, ref="main", path=path, environment="prod")
+    (item,) = source.items(["flow"])
+    history = source.history(item)
+    assert len(history) == 5
+    assert list(history) == [source.at(item, revision.version) for revision in history]
+
+
+def test_a_history_of_many_commits_takes_no_more_processes_than_one_of_few(
+    remote: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+
+    class Counted(subprocess.Popen):  # type: ignore[type-arg]  # as the standard library's own
+        def __init__(self, command: Any, *arguments: Any, **more: Any) -> None:
+            started.append(command)
+            super().__init__(command, *arguments, **more)
+
+    source = GitSource(remote.repository, ref="main", path="rules.yaml")
+    counts = []
+    for commits in (2, 20):
+        for number in range(commits):
+            remote.put(b"%d %d" % (commits, number))
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", Counted)
+            assert source.history(item_of(source))
+        counts.append(len(started))
+        started.clear()
+    assert counts[0] == counts[1] < 12

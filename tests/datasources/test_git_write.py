@@ -43,6 +43,19 @@ def text(content: bytes, name: str = "rules.yaml") -> SourceText:
     return SourceText(name, content)
 
 
+@pytest.mark.parametrize(("channel", "read_back"), [("cli", "cli"), ("git", "git"), ("unknown", "git")])
+def test_the_channel_of_a_write_is_found_again(work: Any, channel: str, read_back: str) -> None:
+    base = work.commit(rules_yaml=A)
+    write(work.source, text(B), expected=base, message="Raise the limit", channel=channel)
+    assert read(work.source).provenance.channel == read_back
+    assert read(work.source).provenance.message.startswith("Raise the limit")
+
+
+def test_a_trailer_that_names_no_channel_of_ours_is_a_persons_own(work: Any) -> None:
+    work.commit("Raise\n\nChannel: telepathy", rules_yaml=A)
+    assert read(work.source).provenance.channel == "git"
+
+
 def test_a_write_is_a_new_commit_by_the_caller_and_the_work_tree_follows(work: Any, git: Run) -> None:
     base = work.commit(rules_yaml=A, README_md=b"x")
     version = write(work.source, text(B), expected=base, message="Raise the limit", reason="sale", plan_id="p1")
