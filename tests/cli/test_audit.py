@@ -177,3 +177,15 @@ def test_before_the_first_event_there_is_no_store_and_it_says_so(here: Path, sen
     ended = sentinelctl("audit", "query")
     assert ended.code == 69
     assert "there is no audit store yet" in ended.err
+
+
+def test_a_rollback_by_this_program_is_found_by_its_channel(project: Project, sentinelctl: Run) -> None:
+    engine = start(load_settings())
+    assert engine.wait_ready(10)
+    assert sentinelctl("rules", "rollback", "--yes", "--reason", "sale is over").code == 0
+    assert engine.subscriptions[0].refresh(10)
+    engine.close()
+    changes = json.loads(sentinelctl("audit", "query", "channel:cli", "-o", "json").out)["changes"]
+    assert [(each["field"], each["old"], each["new"], each["event"]["reason"]) for each in changes] == [
+        ("count", 30, 25, "sale is over")
+    ]

@@ -122,6 +122,22 @@ def test_an_invalid_revision_stays_in_the_history_and_says_so(project: Project, 
     assert "   invalid   " in sentinelctl("rules", "history").out.splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"), [([], "to revision 2 ("), (["--reason", "sale is over"], "sale is over")]
+)
+def test_c03_the_history_says_of_a_rollback_that_it_is_one_and_of_what(
+    project: Project, sentinelctl: Run, arguments: list[str], reason: str
+) -> None:
+    undone = project.head()
+    sentinelctl("rules", "rollback", "--yes", *arguments)
+    for form in ("table", "wide"):
+        newest = sentinelctl("rules", "history", "-o", form).out.splitlines()[1]
+        assert f"   rollback of 3 ({undone[:12]}): {reason}" in newest
+    newest, *older = json.loads(sentinelctl("rules", "history", "-o", "json").out)["revisions"]
+    assert (newest["rollbackOf"], newest["rollbackOfNumber"], newest["channel"]) == (undone, 3, "cli")
+    assert {(each["rollbackOf"], each["rollbackOfNumber"], each["channel"]) for each in older} == {(None, None, "git")}
+
+
 # -- rollback ----------------------------------------------------------------------------------------------------------
 
 
