@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ from sentinel_core.health import Health
 from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
-from sentinel_core.plan import PLAIN, Args, Plan, Snapshot, Transition
+from sentinel_core.plan import PLAIN, Args, Beyond, Plan, Snapshot, Transition
 from sentinel_core.remarks import annotated, refuse_as_java
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
@@ -42,6 +43,17 @@ BreakerListener = Callable[[Transition], None]
 """Called after a breaker moved, on the thread of the call that moved it, outside all locks."""
 BlockListener = Callable[[Blocked, int, str], None]
 """Called with a refusal, its requests and who called ("" where unknown), on the call's thread, outside all locks."""
+
+
+BOUNDS = {
+    "resources": "enough resources are counted; calls to others pass uncounted unless a rule names them. "
+    "Do names carry ids? Name the pattern instead",
+    "origins": "enough callers are counted apart; the others are counted as one unless a rule names them",
+    "contexts": "enough contexts are counted apart; the others are counted as one unless a rule names them",
+    "values": "enough values of a hot parameter are kept; those used least are forgotten and begin anew",
+    "gauges": "enough gauges are kept; others are refused unless a rule asks for them. Do dimensions carry ids?",
+}
+"""What is bounded → what that means, for the log."""
 
 
 class Engine(Gate):
@@ -119,7 +131,6 @@ class Engine(Gate):
         self._failures = 0
         self._last_failure: str | None = None
         self._failure_said = -(1 << 61)
-        self._overflow_said = False
         self._collect = collect
         self._closed = False
 
@@ -227,23 +238,23 @@ class Engine(Gate):
             self.metrics.report(now, metric, ok, resource, dimension, count)
 
     def gauge(self, metric: str, value: float, *, resource: str | None = None, dimension: str | None = None) -> None:
-        """Sets a business number. One that is not finite is counted as invalid and changes nothing."""
+        """Sets a business number. One that is none, or not finite, is counted as invalid and changes nothing."""
         now = self.clock.monotonic_ns()
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
         with self._guarded:
-            self.metrics.set_gauge(now, metric, float(value), resource, dimension)
+            if not self.metrics.set_gauge(now, metric, number, resource, dimension):
+                self.core.beyond("gauges", f"{metric} of {resource!r}, {dimension!r}")
+        if self.core.news:
+            self._news_ready()
 
     def _plan(self, resource: str) -> Plan:
         with self._build_lock:
             plan = self._compiler.find(self.snapshot, resource)
         if plan is None:
-            if not self._overflow_said:
-                self._overflow_said = True
-                logger.warning(
-                    "%d resources are counted; calls to others pass uncounted unless a rule names them, the first is "
-                    "%r. Do resource names carry ids? Name the pattern instead",
-                    self._compiler.max_resources,
-                    resource,
-                )
+            self.core.beyond("resources", repr(resource))
             return self._overflow
         return plan
 
@@ -371,6 +382,7 @@ class Engine(Gate):
             **views.activation_status(self._activation),
             "control": self._control.status(),
             "resources": len(self._compiler.nodes),
+            "beyondBounds": dict(self.core.bounds),
             "uncountedPasses": self._overflow.node.lifetime().passed,
             "internalErrors": {"count": self._failures, "last": self._last_failure},
             "metrics": {"invalid": self.metrics.invalid, "refused": self.metrics.refused},
@@ -418,6 +430,9 @@ class Engine(Gate):
         for happened in news:
             if isinstance(happened, Exception):
                 self._failed(happened)
+                continue
+            if isinstance(happened, Beyond):
+                logger.warning("%s; the first was %s", BOUNDS.get(happened.what, happened.what), happened.name)
                 continue
             for listener in self._listeners:
                 try:

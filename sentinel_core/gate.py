@@ -21,13 +21,15 @@ from sentinel_core.arguments import keys_of
 from sentinel_core.clock import Clock
 from sentinel_core.context import current as current_context
 from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
-from sentinel_core.node import Node
+from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
 
 DEFAULT_CONTEXT: Final = "sentinel_default_context"
 """The entrance of calls that name none."""
 PARTS: Final = 2000
-"""Callers and contexts that are counted apart per resource, as in Sentinel."""
+"""Callers and contexts that are counted apart per resource, as in Sentinel; those that rules name among them."""
+CONTEXTS: Final = "contexts"
+ORIGINS: Final = "origins"
 
 Outcome = Entry | Blocked | Waiting
 
@@ -173,20 +175,22 @@ class Core(Runtime):
             if ambient is not None:
                 origin = origin or ambient.origin
                 context = context or ambient.name
-        call = Call(origin, context, keys_of(args) if plan.by_args else args, priority, inbound)
-        node: Node | None
+        call = Call(origin, context, keys_of(args, self.failed) if plan.by_args else args, priority, inbound)
         if plan.by_context:
             call.context = context or DEFAULT_CONTEXT
-            node = plan.node.by_context(call.context, PARTS)
-            if node is not None:
-                call.nodes.append(node)
+            call.nodes.append(self.part(plan.node.by_context(call.context, PARTS), plan.node, CONTEXTS, call.context))
         if plan.by_origin and origin:
-            node = plan.node.by_origin(origin, PARTS)
-            if node is not None:
-                call.nodes.append(node)
+            call.nodes.append(self.part(plan.node.by_origin(origin, PARTS), plan.node, ORIGINS, origin))
         if inbound:
             call.nodes.append(self.inbound)
         return call
+
+    def part(self, node: Node | None, whole: ClusterNode, what: str, name: str) -> Node:
+        """The node itself, or, for names beyond the bound, the one that counts all of them together."""
+        if node is not None:
+            return node
+        self.beyond(what, f"{name!r} of {whole.resource!r}")
+        return whole.rest(whole.contexts if what == CONTEXTS else whole.origins)
 
 
 def probe(plan: Plan, call: Call, start: int, count: int, era: int) -> Entry:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sentinel_core.window import Window
 
 
@@ -40,10 +42,24 @@ class Node(Window):
             self.errors += count
 
 
+class Budget:
+    """How many callers and contexts may still be counted apart, all resources together."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+NAMED: Final = 1 << 62
+"""The limit for callers and contexts that a rule names: they are always counted."""
+UNLIMITED: Final = Budget(NAMED)
+
+
 class ClusterNode(Node):
     """A resource: the counts of all its calls. Lives as long as the engine, across every change of rules."""
 
-    __slots__ = ("blocker", "contexts", "era", "origins", "others_blocked", "resource")
+    __slots__ = ("blocker", "budget", "contexts", "era", "origins", "others_blocked", "resource")
 
     def __init__(self, resource: str, length: int, size: int, minute: bool) -> None:
         super().__init__(length, size, minute)
@@ -55,6 +71,7 @@ class ClusterNode(Node):
         costs no look-up as long as the same kind blocks."""
         self.others_blocked: dict[str, int] | None = None
         """Requests blocked by each kind before the last change of `blocker`."""
+        self.budget = UNLIMITED
         self.origins: dict[str, Node] = {}
         self.contexts: dict[str, Node] = {}
 
@@ -85,6 +102,19 @@ class ClusterNode(Node):
 
     def part(self, parts: dict[str, Node], name: str, limit: int) -> Node | None:
         node = parts.get(name)
-        if node is None and len(parts) < limit:
-            node = parts.setdefault(name, Node(self.length, self.size, self.minute is not None))
+        if node is None and len(parts) < limit and (self.budget.left > 0 or limit >= NAMED):
+            node = self.made(parts, name)
         return node
+
+    def rest(self, parts: dict[str, Node]) -> Node:
+        """The node of all callers, or contexts, beyond the limit together; nobody is called ""."""
+        node = parts.get("")
+        return node if node is not None else self.made(parts, "")
+
+    def made(self, parts: dict[str, Node], name: str) -> Node:
+        self.budget.left -= 1
+        return parts.setdefault(name, Node(self.length, self.size, self.minute is not None))
+
+    def forgotten(self) -> None:
+        """Its parts are free for others."""
+        self.budget.left += len(self.origins) + len(self.contexts)

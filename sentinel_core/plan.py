@@ -310,10 +310,20 @@ class Transition:
         """The breaker is a shadow rule: no call was refused for it."""
 
 
+class Beyond:
+    """Something is bounded and the bound was reached for the first time: `what` is counted, `name` was too much."""
+
+    __slots__ = ("name", "what")
+
+    def __init__(self, what: str, name: str) -> None:
+        self.what = what
+        self.name = name
+
+
 class Runtime:
     """What every part of the hot path shares."""
 
-    __slots__ = ("compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready")
+    __slots__ = ("bounds", "compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready")
 
     def __init__(
         self,
@@ -333,6 +343,16 @@ class Runtime:
         """Decide as Java Sentinel 1.8.9 does, faults included."""
         self.failed = failed
         """Takes an internal error; never raises."""
-        self.news: list[Transition | Exception] = []
-        """What happened inside the critical section and is told after it: moves of breakers, errors of shadow rules."""
+        self.bounds: dict[str, int] = {}
+        """What is bounded and was reached → how often something was beyond it."""
+        self.news: list[Transition | Beyond | Exception] = []
+        """What happened inside the critical section and is told after it: moves of breakers, errors of shadow rules,
+        bounds that were reached."""
         self.news_ready = news_ready
+
+    def beyond(self, what: str, name: str) -> None:
+        """Counts that something was beyond a bound, and has it told the first time."""
+        reached = self.bounds.get(what, 0)
+        self.bounds[what] = reached + 1
+        if not reached:
+            self.news.append(Beyond(what, name))

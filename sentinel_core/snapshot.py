@@ -13,13 +13,15 @@ from typing import Any
 
 from sentinel_core.collectors.local import Metrics, RateWindow, Verdict
 from sentinel_core.modes import EVERYTHING, Modes
-from sentinel_core.node import ClusterNode
+from sentinel_core.node import Budget, ClusterNode
 from sentinel_core.options import Statistics
 from sentinel_core.plan import Plan, Runtime, Snapshot
 from sentinel_core.rules import Kind, RuleSet
 from sentinel_core.slots import Build, Slot
 
 NONE: list[Any] = []
+MAX_PARTS = 100_000
+"""Callers and contexts that are counted apart, all resources together."""
 
 
 class Compiler:
@@ -43,6 +45,7 @@ class Compiler:
         self.statistics = statistics
         self.slots = slots
         self.max_resources = max_resources
+        self.budget = Budget(MAX_PARTS)
         self.nodes: dict[str, ClusterNode] = {}
         """Every resource that was called or compiled, for the life of the engine."""
 
@@ -98,7 +101,8 @@ class Compiler:
                 return
             if not plan.rules and not plan.node.threads:
                 del new.plans[resource]
-                self.nodes.pop(resource, None)
+                if self.nodes.pop(resource, None) is not None:
+                    plan.node.forgotten()
 
     def find(self, snapshot: Snapshot, resource: str) -> Plan | None:
         """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit."""
@@ -115,7 +119,9 @@ class Compiler:
 
     def new_node(self, resource: str) -> ClusterNode:
         statistics = self.statistics
-        return ClusterNode(resource, statistics.bucket_ns, statistics.buckets, statistics.minutes)
+        node = ClusterNode(resource, statistics.bucket_ns, statistics.buckets, statistics.minutes)
+        node.budget = self.budget
+        return node
 
     def new_overflow(self) -> Plan:
         """The plan of calls that no resource counts."""

@@ -121,20 +121,30 @@ class Metrics:
             if window.dimension is None or window.dimension == dimension:
                 window.add(now, ok, count)
 
-    def set_gauge(self, now: int, metric: str, value: float, resource: str | None, dimension: str | None) -> None:
-        """Sets a number; one that is not finite is counted and changes nothing."""
+    def set_gauge(self, now: int, metric: str, value: float, resource: str | None, dimension: str | None) -> bool:
+        """Sets a number; one that is not finite is counted and changes nothing. False: there are too many already, and
+        no rule asks for this one."""
         if value - value != 0.0:
             self.invalid += 1
-            return
+            return True
         key = (metric, resource or "", dimension or "")
         gauge = self.gauges.get(key)
         if gauge is not None:
             gauge.value = value
             gauge.at = now
-        elif len(self.gauges) < GAUGES:
+        elif len(self.gauges) < GAUGES or self.is_asked_for(metric, key[1], key[2]):
             self.gauges[key] = Gauge(value, now)
         else:
             self.refused += 1
+            return False
+        return True
+
+    def is_asked_for(self, metric: str, resource: str, dimension: str) -> bool:
+        """Whether a loaded rule looks at this very gauge."""
+        for window in self.windows.get(metric, ()):
+            if resource in ("", window.resource) and dimension == (window.dimension or ""):
+                return True
+        return False
 
     def gauge(self, metric: str, resource: str, dimension: str | None) -> Gauge | None:
         """The number of a resource, else the one set for all resources."""

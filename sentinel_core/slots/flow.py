@@ -9,7 +9,7 @@ from typing import Any, Final
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.gate import DEFAULT_CONTEXT, PARTS
 from sentinel_core.modes import ENFORCE
-from sentinel_core.node import ClusterNode, Node
+from sentinel_core.node import NAMED, ClusterNode, Node
 from sentinel_core.plan import BLOCK, BORROWED, PASS, WAIT, Call, Checker
 from sentinel_core.slots import Build, Slot
 
@@ -45,6 +45,10 @@ class FlowChecker(Checker):
         self.demands_call = self.fixed is None
         self.by_origin = self.app != EVERYONE
         self.by_context = self.strategy == CHAIN
+        if self.by_origin and self.app != OTHERS:
+            node.by_origin(self.app, NAMED)
+        if self.by_context:
+            node.by_context(self.reference, NAMED)
 
     def check(self, now: int, count: int, call: Call) -> int:
         node = self.fixed
@@ -90,7 +94,8 @@ class FlowChecker(Checker):
 
     def of_origin(self, call: Call) -> Node | None:
         if self.strategy == DIRECT:
-            return self.node.by_origin(call.origin, PARTS)
+            node = self.node.by_origin(call.origin, PARTS)
+            return node if node is not None else self.node.rest(self.node.origins)
         return self.referred(call)
 
     def referred(self, call: Call) -> Node | None:

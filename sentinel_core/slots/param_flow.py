@@ -50,10 +50,13 @@ class Values:
             self.values[key] = value
         return value
 
-    def put(self, key: Key, value: Value) -> None:
+    def put(self, key: Key, value: Value) -> bool:
+        """Keeps a value; whether another one had to go for it."""
         self.values[key] = value
-        if len(self.values) > self.size:
-            del self.values[next(iter(self.values))]
+        if len(self.values) <= self.size:
+            return False
+        del self.values[next(iter(self.values))]
+        return True
 
 
 class ParamLimit(Checker):
@@ -68,15 +71,19 @@ class ParamLimit(Checker):
         "index",
         "items",
         "max_queue",
+        "resource",
+        "runtime",
         "seconds",
         "throttles",
         "values",
     )
 
-    def __init__(self, build: Build, rule: Any, values: Values) -> None:
+    def __init__(self, build: Build, resource: str, rule: Any, values: Values) -> None:
         super().__init__("param_flow", rule)
         self.by_args = True
         self.compat = build.compat
+        self.runtime = build.runtime
+        self.resource = resource
         self.values = values
         self.index: int = rule.param_idx
         self.grade: int = rule.grade
@@ -147,7 +154,7 @@ class ParamLimit(Checker):
             return False
         value = self.values.get(key)
         if value is None:
-            self.values.put(key, Value(most - count, now))
+            self.keep(key, Value(most - count, now))
             return True
         since = now - value.last
         if since > self.duration:
@@ -169,7 +176,7 @@ class ParamLimit(Checker):
         cost = math.floor(SECOND // unit * count * self.seconds / threshold + 0.5) * unit
         value = self.values.get(key)
         if value is None:
-            self.values.put(key, Value(0, now))
+            self.keep(key, Value(0, now))
             return PASS
         wait = value.last + cost - now
         if wait <= 0:
@@ -181,6 +188,13 @@ class ParamLimit(Checker):
             return WAIT
         self.note(call, key)
         return BLOCK
+
+    def keep(self, key: Key, value: Value) -> None:
+        if self.values.put(key, value):
+            self.full(key)
+
+    def full(self, key: Key) -> None:
+        self.runtime.beyond("values", f"{text_of(key)!r} of {self.resource!r}")
 
     def enter(self, call: Call) -> None:
         self.count_threads(call, 1)
@@ -195,10 +209,12 @@ class ParamLimit(Checker):
             if each[0] == MISSING:
                 continue
             inside = threads.get(each, 0) + step
-            if inside > 0:
+            if inside <= 0:
+                threads.pop(each, None)
+            elif inside > 1 or step < 0 or len(threads) < self.values.size:
                 threads[each] = inside
             else:
-                threads.pop(each, None)
+                self.full(each)
 
     def detail(self, call: Call) -> str:
         return call.hit
@@ -228,7 +244,7 @@ def item_keys(item: Any, compat: bool) -> list[Key]:
     return [("str", text)]
 
 
-def compile_one(build: Build, rule: Any) -> Checker:
+def compile_one(build: Build, node: ClusterNode, rule: Any) -> Checker:
     size = PER_SECOND if rule.grade == THREADS else min(PER_SECOND * rule.duration_in_sec, MOST)
     source: tuple[Any, ...] = ("param_flow", rule.param_idx, rule.grade, rule.control_behavior, rule.duration_in_sec)
     if build.compat:
@@ -236,7 +252,7 @@ def compile_one(build: Build, rule: Any) -> Checker:
         if rewrites(rule):
             build.forget(source)
     values = build.keep((*source, "values"), lambda: Values(size))
-    return build.keep(("param_flow", rule), lambda: ParamLimit(build, rule, values))
+    return build.keep(("param_flow", rule), lambda: ParamLimit(build, node.resource, rule, values))
 
 
 def rewrites(rule: Any) -> bool:
@@ -244,9 +260,9 @@ def rewrites(rule: Any) -> bool:
     return bool(rule.param_idx < 0)
 
 
-def compile_param_flow(build: Build, _node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:
+def compile_param_flow(build: Build, node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:
     """One checker a rule; equal rules are one."""
-    return [compile_one(build, rule) for rule in dict.fromkeys(rules) if applies(rule)]
+    return [compile_one(build, node, rule) for rule in dict.fromkeys(rules) if applies(rule)]
 
 
 def applies(rule: Any) -> bool:
