@@ -147,7 +147,7 @@ class Checker:
 
 NO_CHECKERS: Final[list[Checker]] = []
 NOTHING: Final[dict[Any, Any]] = {}
-"""Shared by all plans that have none, and never changed: empty ones of their own cost a resource 400 bytes."""
+"""Shared by all plans that have none, and never changed: empty ones of their own cost a resource 230 bytes."""
 
 
 class Plan:

@@ -139,6 +139,13 @@ def _breakers(reading: Reading) -> Iterator[Sample]:
             yield Sample((resource, breaker["rule"]), BREAKER_STATES[breaker["state"]])
 
 
+def _shadows(reading: Reading) -> Iterator[Sample]:
+    own = set(reading.resources[0])
+    for each in reading.engine.shadows():
+        if each["resource"] in own:
+            yield Sample((each["resource"], each["rule"] or each["kind"]), each["wouldBlock"])
+
+
 def _rules(reading: Reading) -> Iterator[Sample]:
     for kind, status in reading.status["kinds"].items():
         yield Sample((kind,), status["rules"])
@@ -203,6 +210,7 @@ _COMMON = (
     Family("sentinel_rt_seconds", "summary", "Response times of requests that ended.", RESOURCE, _rt),
     Family("sentinel_threads", "gauge", "Calls inside now.", RESOURCE, _sum(lambda each: each.threads)),
     Family("sentinel_breaker_state", "gauge", "0 closed, 1 half open, 2 open.", ("resource", "rule"), _breakers),
+    Family("sentinel_shadow_block", "counter", "Calls shadow rules would block.", ("resource", "rule"), _shadows),
     Family("sentinel_rules", "gauge", "Rules that are active.", ("kind",), _rules),
     Family("sentinel_rules_digest", "info", "Which rules are active.", ("kind", "digest", "commit"), _digests),
     Family("sentinel_activations", "counter", "Changes of rules by outcome.", ("outcome",), _activations),

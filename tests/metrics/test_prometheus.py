@@ -105,6 +105,13 @@ def test_breakers_show_their_state(engine: Engine, clock: FakeClock, scrape: Scr
     assert seen == [0, 2, 1, 0]
 
 
+def test_shadow_rules_show_what_they_would_block(engine: Engine, scrape: Scrape) -> None:
+    path = engine.load_rules("flow", [{"resource": "r", "count": 0, "mode": "shadow"}]).rules[0].path
+    call(engine, "r", 3)
+    assert scrape("sentinel_shadow_block_total", resource="r", rule=path) == 3
+    assert scrape("sentinel_block_total", resource="r") == 0
+
+
 def test_active_rules_are_told_by_number_and_digest(engine: Engine, scrape: Scrape) -> None:
     ruleset = engine.load_rules("flow", [{"resource": "r", "count": 2}])
     assert scrape("sentinel_rules", kind="flow") == 1
