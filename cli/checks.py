@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 import sys
 import threading
 import time
@@ -12,16 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from sentinel_core.audit.errors import AuditError
-from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redact import mask_text
-from sentinel_core.audit.store import open_store
-from sentinel_core.audit.store.contract import Query
-from sentinel_core.cli import git
+from sentinel_core.cli import evidence, git
 from sentinel_core.cli.app import App
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, UsageProblem, code_of
-from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.rules.inputs import shown
 from sentinel_core.cli.rules.sides import short_version
 from sentinel_core.cli.text import plural
@@ -31,12 +24,10 @@ from sentinel_core.rules import Kind, Revision, RuleRejected, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.service import open_stores
-from sentinel_core.settings import Settings, SettingsError, parse_duration
-from sentinel_core.settings_sources import settings_file
+from sentinel_core.settings import NOT_ACTED_ON, Settings, SettingsError, parse_duration, set_by_somebody
+from sentinel_core.settings_sources import dotted, settings_file
 
 OLDEST_GIT = (2, 31)
-LOW_DISK_BYTES = 100 * 2**20
-OLD_EVENT_S = 300.0
 
 
 def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
@@ -52,9 +43,20 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
         return
     where = str(found) if found else "no sentinel.yaml here or above; defaults and environment are used"
     yield Check("settings", "ok", f"{where}; app {settings.app}, environment {settings.environment}")
+    yield from _not_acted_on(app)
     yield from _rules_as_code(settings)
     yield from _stores(settings, limit or settings.timeout)
-    yield from (_outbox(settings), _audit_store(settings), _last_good(settings))
+    yield from evidence.kafka(settings)
+    yield from (evidence.outbox(settings), evidence.audit_store(settings), evidence.last_good(settings))
+
+
+def _not_acted_on(app: App) -> Iterator[Check]:
+    """Said once for all: who sets a limit must not believe that it holds."""
+    settings = set_by_somebody(app.config)
+    told = [f"{dotted(name)} ({origin})" for name, origin in settings.items() if name[0] in NOT_ACTED_ON]
+    if told:
+        text = f"{', '.join(told)}: {'is' if len(told) == 1 else 'are'} not acted on by this version"
+        yield Check("settings", "warn", text, "leave it out, so that nobody relies on it")
 
 
 def _limit(timeout: str | None) -> float | None:
@@ -196,79 +198,6 @@ def _store(source: Readable, kinds: Sequence[Kind]) -> Check:
     version = ", ".join(dict.fromkeys(versions))
     text = f"{source.uri}: {took:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}"
     return Check("store", "ok", text)
-
-
-# -- evidence ----------------------------------------------------------------------------------------------------------
-
-
-def _outbox(settings: Settings) -> Check:
-    path = Path(settings.audit.outbox)
-    trouble = _not_writable(path)
-    if trouble is not None:
-        return Check(
-            "outbox", "fail", f"{path}: {trouble}", "let this user write there: events are kept there first", Exit.ERROR
-        )
-    if not path.exists():
-        return Check("outbox", "ok", f"{path}: not made yet; it is made with the first event")
-    outbox = Outbox(path)
-    try:
-        depth, parked, oldest = outbox.depth(), outbox.parked_count(), outbox.oldest()
-    except AuditError as error:
-        return Check("outbox", "fail", str(error), "look at the disk and the file's permissions", Exit.ERROR)
-    finally:
-        outbox.close()
-    waited = (utc_now() - oldest).total_seconds() if oldest else 0.0
-    text = f"{path}: {depth} waiting" + (f", the oldest for {age(waited)}" if oldest else "")
-    if parked:
-        return Check(
-            "outbox", "warn", f"{text}, {parked} refused by the store and parked", "read the log of the service for why"
-        )
-    if waited > OLD_EVENT_S:
-        return Check("outbox", "warn", text, "is the service running? It delivers them, or the next start does")
-    return Check("outbox", "ok", text)
-
-
-def _audit_store(settings: Settings) -> Check:
-    uri = settings.audit.store
-    try:
-        store = open_store(uri, read_only=True)
-        try:
-            page = store.query(Query(limit=1))
-        finally:
-            store.close()
-    except AuditError as error:
-        missing = "there is no audit store yet" in str(error)
-        if missing:
-            return Check("audit", "ok", f"{mask_text(uri)}: not made yet; it is made with the first event")
-        return Check("audit", "fail", str(error), "check audit.store in the settings", code_of(error))
-    if not page.rows:
-        return Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet")
-    newest = page.rows[0].event.time
-    return Check(
-        "audit", "ok", f"{mask_text(uri)}: readable, newest event {age((utc_now() - newest).total_seconds())} ago"
-    )
-
-
-def _last_good(settings: Settings) -> Check:
-    folder = Path(settings.last_known_good)
-    trouble = _not_writable(folder / "x")
-    if trouble is not None:
-        return Check(
-            "last-good", "warn", f"{folder}: {trouble}", "without it a restart has no rules while the stores are down"
-        )
-    saved = len(list(folder.glob("*.last-good"))) if folder.is_dir() else 0
-    return Check("last-good", "ok", f"{folder}: {plural(saved, 'saved revision')}")
-
-
-def _not_writable(path: Path) -> str | None:
-    """Why a file could not be written here, looked at from outside so that nothing is made."""
-    nearest = next(each for each in (path, *path.parents) if each.exists())
-    if nearest != path and not nearest.is_dir():
-        return f"{nearest} is not a folder"
-    if not os.access(nearest, os.W_OK):
-        return f"{nearest} is not writable for this user"
-    free = shutil.disk_usage(nearest).free
-    return f"only {free // 2**20} MiB are free on the disk" if free < LOW_DISK_BYTES else None
 
 
 def _first_line(error: BaseException) -> str:

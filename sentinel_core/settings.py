@@ -24,6 +24,10 @@ _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 _DURATIONS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
+NOT_ACTED_ON = ("namespace", "guards")
+"""Settings, or groups of them, that are read and checked for later versions; nothing does what they say yet."""
+
+
 class SettingsError(ValueError):
     """The settings cannot be used. Messages never hold the value of a credential."""
 
@@ -117,6 +121,12 @@ class Settings(_Part):
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")
     timeout: Duration = Field(default=5.0, description="Longest wait for one store or for a clean close, e.g. 5s.")
+
+
+def set_by_somebody(config: Path | None = None) -> Mapping[tuple[str, ...], str]:
+    """What stands in a file or in the environment: the names of the fields, with file and line or the variable."""
+    origins = gather(Settings, config, {}).origins
+    return {location: origin for location, origin in origins.items() if origin != "default"}
 
 
 def load_settings(config: Path | None = None, *, flags: Mapping[str, Any] | None = None) -> Settings:

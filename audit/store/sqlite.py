@@ -159,6 +159,13 @@ class SqliteStore:
         found = self._all(_SIGHTINGS, [head.id, head.source])
         return [Sighting(instance, from_milliseconds(time)) for instance, time in found]
 
+    def count(self) -> int:
+        """See `AuditStore`. Numbers are given without gaps."""
+        ((count,),) = self._all(
+            "SELECT coalesce((SELECT max(seq) FROM events) - (SELECT min(seq) FROM events) + 1, 0)", []
+        )
+        return int(count)
+
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()

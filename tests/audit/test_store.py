@@ -37,6 +37,21 @@ def test_a_batch_is_counted_and_repeats_are_harmless(store: SqliteStore, events:
     assert len(everything(store)) == 10
 
 
+def test_events_are_counted_once_each_and_without_reading_them(
+    store: SqliteStore, events: list[Event], tmp_path: Path
+) -> None:
+    assert store.count() == 0
+    store.ingest(events[:6])
+    store.ingest(events)
+    with pytest.raises(EventRefused):
+        store.ingest([replace(events[0], id="new"), replace(events[0], id="broken", data=b"[1")])
+    store.ingest([replace(events[0], id="newer")])
+    assert store.count() == 11
+    with store._database.read() as connection:
+        plan = connection.execute("EXPLAIN QUERY PLAN SELECT max(seq) FROM events").fetchall()
+    assert [row[3] for row in plan] == ["SEARCH events"], "one step down the tree"
+
+
 def test_the_same_change_told_by_many_instances_is_one_event_with_many_sightings(
     store: SqliteStore, history: Any, flow: Any, told_by: Any
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def test_a_sound_project_is_ok_from_end_to_end(project: Project, sentinelctl: Ru
     what = {each["check"]: each["what"] for each in json.loads(ended.out)["checks"]}
     assert f"at {project.head()[:12]}, 2 rules, valid" in what["store"]
     assert what["outbox"].endswith("outbox.db: 0 waiting")
-    assert "readable, newest event" in what["audit"]
+    assert re.search(r"readable, 1 event, the newest \S+ \S+ ago$", what["audit"])
     assert what["last-good"].endswith("1 saved revision")
 
 
@@ -58,6 +59,7 @@ def test_without_settings_it_says_how_to_name_a_store(here: Path, sentinelctl: R
         ("rules: bad.yaml\n", 65, "rules", "bad.yaml:1:44: error SR102"),
         ("stores: ['file://{folder}/bad.yaml']\n", 65, "store", "bad.yaml"),
         ("audit: {{outbox: /proc/none/outbox.db}}\n", 2, "outbox", "/proc"),
+        ("audit: {{kafka: {{bootstrap: 'h:9092'}}}}\n", 78, "kafka", "a service with this setting does not start"),
         ("audit: {{store: 'mongodb://h/x'}}\n", 69, "audit", "there is no audit store for mongodb://"),
         ("audit: {{store: 'bad.yaml'}}\n", 69, "audit", "bad.yaml"),
     ],
@@ -76,6 +78,21 @@ def test_a_failure_has_its_line_its_next_step_and_its_exit_code(
     assert (ended.code, failure["check"]) == (code, failed), checks
     assert said in failure["what"]
     assert failure["next"]
+
+
+def test_settings_that_nothing_acts_on_are_told_once(
+    here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "sentinel.yaml").write_text("namespace: public\nguards: {maxJump: 2}\n", encoding="utf-8")
+    monkeypatch.setenv("SENTINEL_GUARDS__FORBID_ZERO", "true")
+    ended = sentinelctl("doctor", "-o", "json")
+    assert ended.code == 0
+    (warning,) = [each for each in json.loads(ended.out)["checks"] if each["check"] == "settings" and each["next"]]
+    assert warning["health"] == "warn"
+    assert warning["what"] == (
+        f"namespace ({here}/sentinel.yaml:1:1), guards.maxJump ({here}/sentinel.yaml:2:10), "
+        "guards.forbidZero (SENTINEL_GUARDS__FORBID_ZERO): are not acted on by this version"
+    )
 
 
 def test_a_store_that_holds_nothing_is_a_warning(project: Project, sentinelctl: Run) -> None:

@@ -1,0 +1,101 @@
+"""What `doctor` looks at behind a change: outbox, audit store, and the rules kept for a cold start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sentinel_core.audit.errors import AuditError
+from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.redact import mask_text
+from sentinel_core.audit.store import open_store
+from sentinel_core.audit.store.contract import Query
+from sentinel_core.cli.doctor import Check
+from sentinel_core.cli.exits import Exit, code_of
+from sentinel_core.cli.moments import age, utc_now
+from sentinel_core.cli.text import plural
+from sentinel_core.settings import Settings
+
+LOW_DISK_BYTES = 100 * 2**20
+OLD_EVENT_S = 300.0
+
+
+def kafka(settings: Settings) -> Iterator[Check]:
+    """A service does not start with it, so it is nothing to be silent about."""
+    if settings.audit.kafka is not None:
+        text = "this version has no Kafka publisher, and a service with this setting does not start"
+        step = "leave audit.kafka out: the outbox then feeds audit.store itself"
+        yield Check("kafka", "fail", text, step, Exit.BAD_SETTINGS)
+
+
+def outbox(settings: Settings) -> Check:
+    """Can be written, and what waits in it."""
+    path = Path(settings.audit.outbox)
+    trouble = _not_writable(path)
+    if trouble is not None:
+        return Check(
+            "outbox", "fail", f"{path}: {trouble}", "let this user write there: events are kept there first", Exit.ERROR
+        )
+    if not path.exists():
+        return Check("outbox", "ok", f"{path}: not made yet; it is made with the first event")
+    opened = Outbox(path)
+    try:
+        depth, parked, oldest = opened.depth(), opened.parked_count(), opened.oldest()
+    except AuditError as error:
+        return Check("outbox", "fail", str(error), "look at the disk and the file's permissions", Exit.ERROR)
+    finally:
+        opened.close()
+    waited = (utc_now() - oldest).total_seconds() if oldest else 0.0
+    text = f"{path}: {depth} waiting" + (f", the oldest for {age(waited)}" if oldest else "")
+    if parked:
+        return Check(
+            "outbox", "warn", f"{text}, {parked} refused by the store and parked", "read the log of the service for why"
+        )
+    if waited > OLD_EVENT_S:
+        return Check("outbox", "warn", text, "is the service running? It delivers them, or the next start does")
+    return Check("outbox", "ok", text)
+
+
+def audit_store(settings: Settings) -> Check:
+    """Reached for reading, with the number of its events and the age of the newest."""
+    uri = settings.audit.store
+    try:
+        store = open_store(uri, read_only=True)
+        try:
+            events, page = store.count(), store.query(Query(limit=1))
+        finally:
+            store.close()
+    except AuditError as error:
+        missing = "there is no audit store yet" in str(error)
+        if missing:
+            return Check("audit", "ok", f"{mask_text(uri)}: not made yet; it is made with the first event")
+        return Check("audit", "fail", str(error), "check audit.store in the settings", code_of(error))
+    if not page.rows:
+        return Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet")
+    newest = age((utc_now() - page.rows[0].event.time).total_seconds())
+    return Check("audit", "ok", f"{mask_text(uri)}: readable, {plural(events, 'event')}, the newest {newest} ago")
+
+
+def last_good(settings: Settings) -> Check:
+    """Can be written, and what is kept in it."""
+    folder = Path(settings.last_known_good)
+    trouble = _not_writable(folder / "x")
+    if trouble is not None:
+        return Check(
+            "last-good", "warn", f"{folder}: {trouble}", "without it a restart has no rules while the stores are down"
+        )
+    saved = len(list(folder.glob("*.last-good"))) if folder.is_dir() else 0
+    return Check("last-good", "ok", f"{folder}: {plural(saved, 'saved revision')}")
+
+
+def _not_writable(path: Path) -> str | None:
+    """Why a file could not be written here, looked at from outside so that nothing is made."""
+    nearest = next(each for each in (path, *path.parents) if each.exists())
+    if nearest != path and not nearest.is_dir():
+        return f"{nearest} is not a folder"
+    if not os.access(nearest, os.W_OK):
+        return f"{nearest} is not writable for this user"
+    free = shutil.disk_usage(nearest).free
+    return f"only {free // 2**20} MiB are free on the disk" if free < LOW_DISK_BYTES else None
