@@ -16,7 +16,10 @@ _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
-    """Strict JSON. Raises RuleRejected for bad syntax, duplicate keys, NaN and infinities, too deep nesting."""
+    """Strict JSON. Raises RuleRejected for bad syntax and too deep nesting.
+
+    Duplicate keys, of which the first value is taken, NaN and infinities are faults of the source.
+    """
     try:
         data, suspicious = _load(text)
     except json.JSONDecodeError as fault:
@@ -28,8 +31,7 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     if "\\ud" in text.lower() and not _is_text(data):
         message = "an escape \\ud… is half of a surrogate pair; write the character itself"
         raise RuleRejected([Problem("SR002", "error", message, file=name)])
-    if suspicious:
-        raise RuleRejected(_explain(text, data, name, limits))
+    faults = tuple(_explain(text, data, name, limits)) if suspicious else ()
 
     @lru_cache(maxsize=1)
     def marks() -> Any:
@@ -38,7 +40,7 @@ def read_json(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
     def locate(path: Path, *, at_key: bool = False) -> Position:
         return position(text, find(marks(), path, at_key=at_key))
 
-    return Source(name=name, data=data, dialect="json", locate=locate)
+    return Source(name=name, data=data, dialect="json", locate=locate, faults=faults)
 
 
 def _load(text: str) -> tuple[Any, bool]:
@@ -53,7 +55,9 @@ def _load(text: str) -> tuple[Any, bool]:
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal suspicious
         result = dict(pairs)
-        suspicious = suspicious or len(result) != len(pairs)
+        if len(result) != len(pairs):
+            suspicious = True
+            result = dict(reversed(pairs))
         return result
 
     return json.loads(text, parse_constant=constant, object_pairs_hook=mapping), suspicious
@@ -148,5 +152,5 @@ class _Scan:
             where = f"line {first} and line {second}" if first != second else f"line {first}"
             message = f"{name} is written twice ({where}); keep one"
             self.faults.append(("SR005", tuple(self._steps), key_offset, message))
-        container[name] = (key_offset, node)
+        container.setdefault(name, (key_offset, node))
         self._key = None

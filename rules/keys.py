@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sentinel_core.rules.fields import takes_list
 from sentinel_core.rules.messages import unknown_field
 from sentinel_core.rules.rule import Finding, Rule, error, warning
 from sentinel_core.rules.signature import CONSOLE_KEYS, looks_like
@@ -38,7 +39,7 @@ def check_keys(model: type[Rule], items: list[Item], *, refuse: bool, console: b
     for name, shape in model.nested.items():
         if name in keys:
             known = shape.fields_by_alias().keys()
-            parts = list(_parts(items, name))
+            parts = list(_parts(items, name, listed=takes_list(model, name)))
             unknown = set().union(*(part for _, _, part in parts)) - known
             found += _unknown(iter(parts), known, unknown, refuse=refuse)
     return KeyFindings(found, other_kind=False)
@@ -58,13 +59,13 @@ def _unknown(
                 left.discard(key)
 
 
-def _parts(items: list[Item], name: str) -> Iterator[tuple[int, str, Item]]:
+def _parts(items: list[Item], name: str, *, listed: bool) -> Iterator[tuple[int, str, Item]]:
     """(index of the rule, path prefix, object) of every object nested under `name`."""
     for index, item in enumerate(items):
         value = item.get(name)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not listed:
             yield index, f"{name}.", value
-        elif isinstance(value, list):
+        elif isinstance(value, list) and listed:
             yield from (
                 (index, f"{name}[{place}].", part) for place, part in enumerate(value) if isinstance(part, dict)
             )

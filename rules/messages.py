@@ -52,10 +52,10 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
     if loc[:1] == ("id",):
         return error("SR102", "id", f"id is {show(fault['input'])}; a whole number or a text is needed")
     field = field_name(loc)
-    value = fault["input"]
     kind: str = fault["type"]
     if kind == "missing":
         return _missing(model, field, loc, item)
+    value = _as_written(item, loc) if isinstance(fault["input"], dict | list) else fault["input"]
     if len(loc) == 1 and field in model.names and kind in ("int_type", *_BOUNDS):
         return _code(model, field, value, dialect)
     if kind in _BOUNDS:
@@ -78,6 +78,13 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
         "tuple_type": "a list is needed",
     }.get(kind, fault["msg"])
     return error("SR102", field, f"{field} is {show(value)}; {needed}{_number_hint(value, kind)}")
+
+
+def _as_written(item: Any, loc: Sequence[str | int]) -> Any:
+    """A value before unknown keys were left out of it."""
+    for step in loc:
+        item = item[step]
+    return item
 
 
 def _plain(number: float) -> str:

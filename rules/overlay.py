@@ -76,7 +76,9 @@ def _moved(
     listing: Listing, items: list[Any], places: tuple[int, ...], patches: Mapping[int, tuple[Source, Path, Item]]
 ) -> Listing:
     source = listing.source
-    moved = _Moved(source.name, source.data, source.dialect, source.locate, listing.prefix, places, patches)
+    moved = _Moved(
+        source.name, source.data, source.dialect, source.locate, prefix=listing.prefix, places=places, patches=patches
+    )
     return Listing(moved, listing.prefix, items)
 
 

@@ -58,7 +58,28 @@ def _parse_list(model: type[Rule], content: str | bytes, name: str, options: Opt
     source = read_json(text, name, options.limits)
     if source.data is None or source.data == {}:
         raise blank(name, "null" if source.data is None else "{}")
-    return build(model, [Listing(source, (), source.data)], options)
+    builder = RuleBuilder(model, options)
+    try:
+        ruleset = builder.build([Listing(source, (), source.data)])
+    except RuleRejected as rejection:
+        raise RuleRejected(_together(source.faults, rejection.problems), total=builder.total) from None
+    if source.faults:
+        raise RuleRejected(_together(source.faults, ruleset.warnings), total=builder.total)
+    return ruleset
+
+
+def _together(faults: Iterable[Problem], problems: Iterable[Problem]) -> list[Problem]:
+    """In the order of a text, without what is only said of a value because of its fault."""
+    faults = tuple(faults)
+    paths = {(fault.file, fault.path) for fault in faults}
+    places = {(fault.file, fault.line, fault.column) for fault in faults}
+    told = [
+        problem
+        for problem in problems
+        if (problem.file, problem.path) not in paths and (problem.file, problem.line, problem.column) not in places
+    ]
+    told += faults
+    return sorted(told, key=lambda problem: (problem.code == MORE, problem.line or 0, problem.column or 0))
 
 
 def _objects(content: Any, name: str) -> Source:
@@ -96,7 +117,7 @@ def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Op
     """Every managed kind of the texts. Raises RuleRejected."""
     if len(texts) == len(wanted) == 1 and texts[0].format == "json" and texts[0].content.lstrip()[:1] == b"[":
         return {wanted[0]: _parse_list(model_of(wanted[0]), texts[0].content, texts[0].name, options)}
-    listings, problems = _collect(texts, wanted, options.limits)
+    listings, faults, problems = _collect(texts, wanted, options.limits)
     sets: dict[Kind, RuleSet] = {}
     total = 0
     for kind in (kind for kind in MODELS if kind in listings):
@@ -106,9 +127,9 @@ def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Op
         except RuleRejected as rejection:
             problems += rejection.problems
         total += builder.total
-    if any(problem.severity == "error" for problem in problems):
+    if faults or any(problem.severity == "error" for problem in problems):
         problems += [warning for ruleset in sets.values() for warning in ruleset.warnings]
-        raise RuleRejected(_in_order(problems, texts), total=total)
+        raise RuleRejected(_in_order(_together(faults, problems), texts), total=total)
     return sets
 
 
@@ -119,9 +140,10 @@ def _in_order(problems: list[Problem], texts: Sequence[SourceText]) -> list[Prob
 
 def _collect(
     texts: Sequence[SourceText], wanted: Sequence[Kind], limits: Limits
-) -> tuple[dict[Kind, list[Listing]], list[Problem]]:
-    """The lists of every kind, over all texts, and what is wrong with the texts themselves."""
+) -> tuple[dict[Kind, list[Listing]], list[Problem], list[Problem]]:
+    """(the lists of every kind, over all texts, lesser faults of the texts, what else is wrong with them)"""
     listings: dict[Kind, list[Listing]] = {}
+    faults: list[Problem] = []
     problems: list[Problem] = []
     if not texts:
         raise blank("<revision>", "empty")
@@ -138,6 +160,7 @@ def _collect(
             if text.name not in overlays or not rejection.says_nothing or not text.content.strip():
                 problems += rejection.problems
             continue
+        faults += source.faults
         if isinstance(source.data, list):
             problems += _add_list(source, wanted, listings)
         elif isinstance(source.data, dict):
@@ -150,7 +173,7 @@ def _collect(
             problems.append(
                 source.problem("SR010", "error", f"a document with {_keys()} is needed, this is {show(source.data)}")
             )
-    return listings, problems
+    return listings, faults, problems
 
 
 def _add_list(source: Source, wanted: Sequence[Kind], listings: dict[Kind, list[Listing]]) -> list[Problem]:

@@ -48,6 +48,8 @@ class Source:
     data: Any
     dialect: Dialect
     locate: Locate
+    faults: tuple[Problem, ...] = ()
+    """What is wrong with the text although it can be read: the rest is looked at too, all of it is refused."""
 
     def problem(
         self,

@@ -31,6 +31,7 @@ _UNDERSCORES = re.compile(r"[-+]?[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?")
 _LONGEST_NUMBER = 400
+_SHOWN = 40
 
 Scalar = str | int | float | bool | None
 
@@ -43,6 +44,10 @@ class Refused:
     reason: str
     """Completes "<field>: <text> …"."""
     text: str
+    meant: tuple[str, ...] = ()
+    """Its readings, as they can be written without doubt."""
+    is_number: bool = False
+    """The readings are numbers."""
 
 
 def resolve(text: str) -> Scalar | Refused:
@@ -52,50 +57,54 @@ def resolve(text: str) -> Scalar | Refused:
     if text[0] in _NUMBER_STARTS:
         return _number(text)
     if (old := _OLD_BOOLEANS.get(text.lower())) is not None:
-        return Refused("SR006", f'is {old} to some tools and a text to others; write {old} or "{text}" in quotes', text)
+        return Refused("SR006", f"is {old} to some tools and a text to others", text, (old,))
     return text
 
 
 def _number(text: str) -> Scalar | Refused:
-    if _INTEGER.fullmatch(text):
-        if len(text) > _LONGEST_NUMBER:
-            return Refused("SR006", "is too long for a number", text)
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-        if value - value != 0:
-            return Refused("SR007", "is too large; write a finite number", text)
-        return value
-    if _NOT_FINITE.fullmatch(text):
-        return Refused("SR007", "is not a finite number; write one", text)
-    if _EXPONENT.fullmatch(text) and len(text) <= _LONGEST_NUMBER and not isfinite(float(text)):
-        return Refused("SR007", "is too large; write a finite number", text)
-    reason = _ambiguity(text)
-    return Refused("SR006", reason, text) if reason else text
-
-
-def _ambiguity(text: str) -> str | None:
     if len(text) > _LONGEST_NUMBER:
-        return None
+        return Refused("SR006", "is too long for a number", text[:_SHOWN] + "…") if _INTEGER.fullmatch(text) else text
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text) or _EXPONENT.fullmatch(text):
+        value = float(text)
+        if not isfinite(value):
+            return Refused("SR007", "is too large for a finite number", text, is_number=True)
+        if _FLOAT.fullmatch(text):
+            return value
+        return Refused("SR006", "is a number to some tools and a text to others", text, (f"{value:g}",), is_number=True)
+    if _NOT_FINITE.fullmatch(text):
+        return Refused("SR007", "is not a finite number", text, is_number=True)
+    return _ambiguity(text) or text
+
+
+def _ambiguity(text: str) -> Refused | None:
+    number_or_text = "is a number to some tools and a text to others"
     if _LEADING_ZERO.fullmatch(text):
         decimal = f"{float(text):g}"
-        octal = int(text, 8) if re.fullmatch(r"[-+]?0[0-7]+", text) else None
-        if octal is None:
-            return f'is read differently by different tools; write {decimal}, or "{text}" in quotes'
-        return f'is {decimal} to some tools and {octal} to others; write {decimal} or {octal}, or "{text}" in quotes'
-    if _EXPONENT.fullmatch(text):
-        value = float(text)
-        return f'is a number to some tools and a text to others; write {value:g}, or "{text}" in quotes'
+        if not re.fullmatch(r"[-+]?0[0-7]+", text):
+            return Refused("SR006", "is read differently by different tools", text, (decimal,), is_number=True)
+        octal = str(int(text, 8))
+        reason = f"is {decimal} to some tools and {octal} to others"
+        return Refused("SR006", reason, text, tuple(dict.fromkeys((decimal, octal))), is_number=True)
     if _OTHER_BASE.fullmatch(text):
-        return f'is a number to some tools and a text to others; write it in decimal, or "{text}" in quotes'
+        return Refused("SR006", number_or_text, text, _decimal(text), is_number=True)
     if _UNDERSCORES.fullmatch(text):
-        plain = text.replace("_", "")
-        return f'is a number to some tools and a text to others; write {plain}, or "{text}" in quotes'
+        return Refused("SR006", number_or_text, text, (text.replace("_", ""),), is_number=True)
     if _SEXAGESIMAL.fullmatch(text):
-        return f'is {_sixties(text)} to some tools and a text to others; write {_sixties(text)}, or "{text}" in quotes'
+        sixties = _sixties(text)
+        return Refused("SR006", f"is {sixties} to some tools and a text to others", text, (sixties,), is_number=True)
     if _DATE.fullmatch(text):
-        return f'is a date to some tools and a text to others; write "{text}" in quotes'
+        return Refused("SR006", "is a date to some tools and a text to others", text)
     return None
+
+
+def _decimal(text: str) -> tuple[str, ...]:
+    """`0x1F` → 31; nothing for digits that the base does not have."""
+    try:
+        return (str(int(text.replace("_", ""), 0)),)
+    except ValueError:
+        return ()
 
 
 def _sixties(text: str) -> str:

@@ -129,7 +129,7 @@ class _Reading:
         if value[0] in "'\"":
             inner = value.replace(value[0], "")
             return self.line, column, f"text stands behind the closing quote; write {key}: {quoted(inner)}", key
-        if re.search(r": |:$", value) and self.column > column:
+        if value[0] not in "[{" and re.search(r": |:$", value) and self.column > column:
             return self.line, column, f"a text with a colon and a blank needs quotes; write {key}: {quoted(value)}", key
         return None
 

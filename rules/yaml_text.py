@@ -19,6 +19,7 @@ from ruamel.yaml.events import (
 )
 
 from sentinel_core.rules.errors import Problem, RuleRejected
+from sentinel_core.rules.fields import form_at
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
 from sentinel_core.rules.yaml_scalars import Refused, resolve
 from sentinel_core.rules.yaml_syntax import explain
@@ -42,17 +43,20 @@ def next_event(text: str) -> Callable[[], Any]:
 
 
 def read_yaml(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> Source:
-    """One YAML 1.2 document. Raises RuleRejected with every fault of the text that does not hide the rest."""
-    data, root = read_nodes(text, name, limits)
+    """One YAML 1.2 document. Raises RuleRejected for a text that has no meaning; lesser faults are the source's."""
+    data, root, faults = read_nodes(text, name, limits)
 
     def locate(path: Path, *, at_key: bool = False) -> Position:
         return _position(find(root, path, at_key=at_key))
 
-    return Source(name=name, data=data, dialect="yaml", locate=locate)
+    return Source(name=name, data=data, dialect="yaml", locate=locate, faults=faults)
 
 
-def read_nodes(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, Any]:
-    """(data, tree of the parser's events as `source.find` describes it). Raises RuleRejected."""
+def read_nodes(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, Any, tuple[Problem, ...]]:
+    """(data, tree of the parser's events as `source.find` describes it, lesser faults). Raises RuleRejected.
+
+    Of a key that is written twice the first value is taken, and a scalar that is refused is its text.
+    """
     builder = _Builder(text, name, limits)
     try:
         data, root = builder.document()
@@ -60,9 +64,7 @@ def read_nodes(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[A
         raise RuleRejected([*builder.problems(None), _syntax(fault, text, name)]) from None
     except _FatalError as fatal:
         raise RuleRejected([*builder.problems(None), fatal.problem]) from None
-    if builder.faults:
-        raise RuleRejected(builder.problems(data))
-    return data, root
+    return data, root, tuple(builder.problems(data))
 
 
 def _position(event: Any) -> Position:
@@ -200,6 +202,7 @@ class _Builder:
                 first, second = nodes[key][0].start_mark.line + 1, key_event.start_mark.line + 1
                 where = f"line {first} and line {second}" if first != second else f"line {first}"
                 self._fault("SR005", (*path, key), key_event, f"{key} is written twice ({where}); keep one")
+                continue
             values[key] = value
             nodes[key] = (key_event, node)
         for merged, children in merges:  # keys written here win over merged ones, earlier merges over later ones
@@ -212,7 +215,7 @@ class _Builder:
             raise self._fatal("SR009", event, path, "a key must be a plain text")
         if event.value == _MERGE and not event.style:
             return _MERGE
-        key = self._scalar(event, path)
+        key = self._scalar(event, (*path, event.value))
         if not isinstance(key, str):
             self._fault("SR009", (*path, event.value), event, f'key {event.value} is not a text; write "{event.value}"')
             return str(event.value)
@@ -254,8 +257,23 @@ class _Builder:
             self._scalars[text] = value
             return value
         name = path[-1] if path and path[-1] != text else "key"
-        self._fault(value.code, path, event, f"{name}: {text} {value.reason}")
+        self._fault(value.code, path, event, f"{name}: {value.text} {value.reason}; {_instead(value, path)}")
         return text
+
+
+def _instead(value: Refused, path: Path) -> str:
+    """What to write at a place of the document."""
+    form, choices = form_at(path)
+    if form == "code":
+        return choices
+    if form == "text":
+        return f'write "{value.text}" in quotes'
+    written = " or ".join(value.meant)
+    if form == "number":
+        return f"write {written}" if value.is_number and written else "write a number"
+    if form == "truth":
+        return f"write {written}" if not value.is_number and written else "write true or false"
+    return f'write {written}, or "{value.text}" in quotes' if written else f'write "{value.text}" in quotes'
 
 
 def _syntax(fault: YAMLError, text: str, name: str) -> Problem:

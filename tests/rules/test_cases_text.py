@@ -250,14 +250,31 @@ def test_p10_p13_merge_keys_work_and_written_keys_win(load_yaml: Load) -> None:
         ("timeWindow: 1:30", "write 90"),
         ("resource: 2026-11-30", '"2026-11-30" in quotes'),
         ("count: 1_000", "write 1000"),
-        ("count: 0x1F", "in decimal"),
+        ("count: 0x1F", "write 31"),
     ],
 )
 def test_p11_p12_what_two_tools_read_differently_is_refused(yaml_problems: Problems, field: str, words: str) -> None:
-    (problem,) = yaml_problems(f"flowRules:\n  - {field}\n")
-    assert problem.code == "SR006"
+    (problem,) = (each for each in yaml_problems(f"flowRules:\n  - {field}\n") if each.code == "SR006")
     assert (problem.line, problem.severity) == (2, "error")
     assert words in problem.message
+
+
+@pytest.mark.parametrize(
+    ("field", "advice"),
+    [
+        ("grade: y", "write qps (1) or thread (0)"),
+        ("count: 010", "write 10 or 8"),
+        ("count: no", "write a number"),
+        ("resource: 010", 'write "010" in quotes'),
+        ("refResource: off", 'write "off" in quotes'),
+        ("regex: 1:30", "write true or false"),
+        ("clusterConfig: {flowId: 1_000}", "write 1000"),
+        ("unknown: on", 'write true, or "on" in quotes'),
+    ],
+)
+def test_p11_p12_the_advice_fits_the_field(yaml_problems: Problems, field: str, advice: str) -> None:
+    (problem,) = (each for each in yaml_problems(f"flowRules:\n  - {field}\n") if each.code == "SR006")
+    assert problem.message.endswith(f"; {advice}")
 
 
 def test_p12_a_name_that_is_a_number_wants_quotes(yaml_problems: Problems) -> None:
@@ -269,6 +286,62 @@ def test_p12_a_name_that_is_a_number_wants_quotes(yaml_problems: Problems) -> No
 def test_p12_names_in_any_language_and_quoted_ones_are_texts(load_yaml: Load, name: str) -> None:
     (rule,) = load_yaml(f"flowRules:\n  - resource: {name}\n    count: 1\n")["flow"].rules
     assert rule.resource == name.strip("\"'")
+
+
+# P10, P12, P16: what hides nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "flowRules:\n  - {resource: a, grade: y, count: -1}\n  - {resource: b, count: x}\n",
+            [("SR006", "a", "grade"), ("SR103", "a", "count"), ("SR102", "b", "count")],
+        ),
+        (
+            "flowRules:\n  - {resource: a, count: 1, count: 2, grade: 7}\n  - {resource: b}\n",
+            [("SR005", "a", "count"), ("SR104", "a", "grade"), ("SR101", "b", "count")],
+        ),
+        (
+            "flowRules:\n  - {resource: a, count: .inf}\n  - {count: 1}\n",
+            [("SR007", "a", "count"), ("SR101", None, "resource")],
+        ),
+        ("flowRules:\n  - {resource: a, count: !!int 1, on: 1}\n", [("SR009", "a", "count"), ("SR006", "a", "on")]),
+        ("x-a: &a {grade: y}\nflowRules:\n  - {<<: *a, resource: a, count: 1}\n", [("SR006", None, "grade")]),
+        (
+            "flowRules: [{resource: a, count: 1}]\nflowRules: []\ndegradeRules: [{resource: d, count: 5}]\n",
+            [("SR005", None, "flowRules"), ("SR101", "d", "timeWindow")],
+        ),
+    ],
+)
+def test_p10_p12_p16_a_lesser_fault_hides_no_other_and_makes_no_noise(
+    yaml_problems: Problems, text: str, expected: list[tuple[str, str | None, str]]
+) -> None:
+    assert [(p.code, p.resource, p.field) for p in yaml_problems(text) if p.severity == "error"] == expected
+
+
+def test_p10_p16_the_same_holds_in_json(json_problems: Problems) -> None:
+    text = '[{"resource":"a","count":1,"count":2,"grade":7},{"resource":"b","count":NaN},{"count":1}]'
+    assert [(p.code, p.index) for p in json_problems("flow", text)] == [
+        ("SR005", None), ("SR104", 0), ("SR007", None), ("SR101", 2),
+    ]  # fmt: skip
+
+
+def test_p10_nothing_more_is_said_about_a_field_that_is_written_twice(json_problems: Problems) -> None:
+    (problem,) = json_problems("flow", '[{"resource":"a","count":1,"count":-1}]')
+    assert problem.code == "SR005"
+
+
+def test_p10_the_rules_of_a_text_with_a_fault_are_counted() -> None:
+    with pytest.raises(RuleRejected) as caught:
+        parse_rules("flow", '[{"resource":"a","count":1,"count":2},{"resource":"b","count":1}]')
+    assert caught.value.total == 2
+
+
+def test_a_mapping_in_the_place_of_a_list_is_shown_as_it_was_written(yaml_problems: Problems) -> None:
+    rule = "{resource: a, count: 1, paramIdx: 0, paramFlowItemList: {a: 1}}"
+    (problem,) = yaml_problems(f"paramFlowRules: [{rule}]\n")
+    assert problem.message == 'paramFlowItemList is {"a": 1}; a list is needed'
 
 
 # P16 not finite

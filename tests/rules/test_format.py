@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sentinel_core.rules.edit
 from sentinel_core.rules import KINDS, Revision, RuleRejected, SourceText, format_text, parse_revision
 
 MESSY = """\ufeff# head\r
@@ -102,6 +103,12 @@ def test_a_neat_text_stays() -> None:
             "flowRules:\n  - resource: '#no comment'\n    count: 1\n",
         ),
         ("flowRules:\n  -\n    resource: a\n    count: 1\n", None),
+        (
+            "flowRules:\n  - { resource:  a ,   grade: 1,count: 2 , clusterConfig: {flowId: 1 } }\n",
+            "flowRules:\n  - {resource: a, grade: qps, count: 2, clusterConfig: {flowId: 1}}\n",
+        ),
+        ("x-a: [ 1 ,2,  [ 3 ],\n      4 ]\nflowRules: [ ]\n", "x-a: [1, 2, [3],\n      4]\nflowRules: [ ]\n"),
+        ("x-a: {b: , c: 'd'  , e: \"f , g\" }\nflowRules: []\n", "x-a: {b: , c: 'd', e: \"f , g\"}\nflowRules: []\n"),
         ("flowRules:\n  - resource: |\n      a  \n       # no comment\n    count: 1\n", None),
         ("flowRules:\n  - {resource: a, count: wrong}\n", None),
     ],
@@ -110,6 +117,25 @@ def test_small_texts(text: str, expected: str | None) -> None:
     assert formatted(text) == formatted(formatted(text))
     if expected is not None:
         assert formatted(text) == expected
+
+
+@pytest.mark.parametrize(("text", "looks"), [(NEAT, 1), (MESSY, 3)])
+def test_a_text_is_read_as_often_as_safety_needs(text: str, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, once more where its lines were tidied, and once to see that the result says the same."""
+    seen = []
+    real = sentinel_core.rules.edit.read_nodes
+    monkeypatch.setattr(sentinel_core.rules.edit, "read_nodes", lambda *given: seen.append(given) or real(*given))
+    formatted(text)
+    assert len(seen) == looks
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["flowRules: [{resource: a, count: 1, count: 2}]\n", "flowRules: [{resource: a, count: 010}]\n"],
+)
+def test_a_text_with_a_fault_is_not_formatted(text: str) -> None:
+    with pytest.raises(RuleRejected):
+        formatted(text)
 
 
 def test_json_gets_two_spaces_a_level() -> None:
@@ -143,6 +169,9 @@ def texts(draw: st.DrawFn) -> str:
             ]
             fields += ["timeWindow:   3"] if section == "degradeRules" else []
             rng.shuffle(fields)
+            if draw(st.booleans()):
+                comma, inner = draw(st.sampled_from([",", " ,", ",   "])), draw(st.sampled_from(["", " "]))
+                fields = [f"{{{inner}{comma.join(fields) if comma != ',' else ', '.join(fields)}{inner}}}"]
             for place, field in enumerate(fields):
                 start = " " * dash + "-" + " " * gap if place == 0 else " " * (dash + 1 + gap)
                 lines.append(f"{start}{field}{draw(_comment)}\n{draw(_line_comment)}")
