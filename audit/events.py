@@ -123,19 +123,22 @@ def rule_changed(
     instance: str,
     late: bool = False,
     initial: bool | None = None,
+    occurrence: int = 0,
 ) -> RuleChanged:
     """The change from `old` to `new` that `revision` made, `revision` as delivered (with its texts).
 
     `source` defaults to `revision.source`; see `event_source`. `initial`: this is the first look at a source, so nobody
     is known to have changed anything; `oldDigest` is null and `changes` empty. By default that is so where `old` is the
-    empty set that no source gave; pass False for a kind that is new in a document known before.
+    empty set that no source gave; pass False for a kind that is new in a document known before. `occurrence`:
+    how often the same step was made before (a branch reset back and forth); each is an event of its own.
     """
     kind = new.kind
     if initial is None:
         initial = old.revision is None and not old.rules
     old_digest = None if initial else old.digest
     event_from = event_source(revision, kind, source)
-    identity = _identity(RuleChanged.TYPE, event_from, kind, old_digest, new.digest, revision.version)
+    again = (str(occurrence),) if occurrence else ()
+    identity = _identity(RuleChanged.TYPE, event_from, kind, old_digest, new.digest, revision.version, *again)
     old_text, new_text, changes, masked = _sides(old, new, initial=initial)
     head = _head(environment, app, instance, revision, at, late=late)
     head |= {
@@ -145,7 +148,7 @@ def rule_changed(
         "masked": masked,
         "oldDigest": old_digest,
         "newDigest": new.digest,
-        "rollbackOf": revision.provenance.rollback_of,
+        "rollbackOf": _masked(revision.provenance.rollback_of),
     }
     data = _splice(head, {"oldRules": old_text, "newRules": new_text, "changes": changes})
     return RuleChanged(identity, event_from, RuleChanged.TYPE, kind, whole_ms(at), data)
@@ -263,7 +266,7 @@ def _head(environment: str, app: str, instance: str, revision: Revision, at: dat
         "message": _masked(made_by.message),
         "channel": made_by.channel,
         "reason": _masked(made_by.reason),
-        "planId": made_by.plan_id,
+        "planId": _masked(made_by.plan_id),
         "publishedBy": _masked(made_by.published_by),
         "publishedAt": made_by.published_at and rfc3339(made_by.published_at),
         "revisionSource": revision.source,

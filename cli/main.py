@@ -107,8 +107,9 @@ def _words(error: BaseException) -> str:
 
 def _masked(text: str) -> str:
     from sentinel_core.audit.redact import mask_text
+    from sentinel_core.datasources.uri import mask_uri
 
-    return mask_text(text)
+    return mask_text(mask_uri(text))
 
 
 def _help_step(error: BaseException) -> str | None:
@@ -131,4 +132,4 @@ class _Talk(logging.Handler):
         self._app = app
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._app.out.say_text(f"{record.levelname.lower()}: {record.getMessage()}")
+        self._app.out.say_text(_masked(f"{record.levelname.lower()}: {record.getMessage()}"))

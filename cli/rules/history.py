@@ -13,7 +13,7 @@ from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.moments import local
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.options import kind_option, store_option
-from sentinel_core.cli.rules.show import revision_json
+from sentinel_core.cli.rules.show import masked, revision_json
 from sentinel_core.cli.rules.sides import numbered, short_version
 from sentinel_core.cli.stores import history_store
 from sentinel_core.cli.text import Span, Styled
@@ -102,7 +102,7 @@ def _view(entries: Sequence[Entry]) -> View:
 
 
 def _row(each: Entry, *, wide: bool) -> list[Span]:
-    provenance = each.revision.provenance
+    provenance = masked(each.revision.provenance)
     when = provenance.committed_at or provenance.published_at
     row: list[Span] = [
         str(each.number),
@@ -120,7 +120,7 @@ def _row(each: Entry, *, wide: bool) -> list[Span]:
 
 def why(each: Entry) -> str:
     """The reason, else the first line of the message; of a rollback first that it is one, and of what."""
-    provenance = each.revision.provenance
+    provenance = masked(each.revision.provenance)
     reason = provenance.reason or (provenance.message or "").partition("\n")[0]
     if provenance.rollback_of is None:
         return reason or "–"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -67,7 +68,7 @@ def _view(side: Side, resource: str | None) -> View:
 
 
 def _origin(revision: Revision) -> str:
-    provenance = revision.provenance
+    provenance = masked(revision.provenance)
     when = provenance.committed_at or provenance.published_at
     parts = [f"revision {short_version(revision)}", provenance.author, local(when) if when else None]
     reason = provenance.reason or (provenance.message or "").partition("\n")[0]
@@ -79,9 +80,18 @@ def revision_json(revision: Revision) -> dict[str, Any]:
     return {"source": revision.source, "version": revision.version, **provenance_json(revision.provenance)}
 
 
+def masked(provenance: Provenance) -> Provenance:
+    """Without the credentials that somebody wrote into a commit message or a trailer; as events carry it."""
+    from sentinel_core.audit.redact import mask_text
+
+    texts = {name: getattr(provenance, name) for name in ("author", "message", "reason", "plan_id", "rollback_of")}
+    return replace(provenance, **{name: text and mask_text(text) for name, text in texts.items()})
+
+
 def provenance_json(provenance: Provenance) -> dict[str, Any]:
     """Under the names of the provenance document that stands beside a list in a store."""
     from sentinel_core.settings_sources import camel
 
-    facts = {name: getattr(provenance, name) for name in provenance.__slots__}
+    shown = masked(provenance)
+    facts = {name: getattr(shown, name) for name in shown.__slots__}
     return {camel(name): value.isoformat() if hasattr(value, "isoformat") else value for name, value in facts.items()}

@@ -100,3 +100,14 @@ def test_one_value_has_one_label_within_an_event() -> None:
     rules = [{"paramFlowItemList": [{"object": value, "count": 1}]} for value in ("a", "b", "a")]
     labels = [rule["paramFlowItemList"][0]["object"] for rule in masker.value(rules)]
     assert labels == ["***#1", "***#2", "***#1"]
+
+
+def test_what_a_trailer_of_a_commit_holds_is_masked_like_its_message(history: Any, flow: Any) -> None:
+    secret = "ghp_0123456789abcdefghij"
+    history.commit("flow", [flow(count=1)])
+    event = history.commit(
+        "flow", [flow(count=2)], message=secret, reason=f"token={secret}", plan_id=secret, rollback_of=secret
+    )
+    assert secret.encode() not in event.to_json()
+    told = {name: event.payload[name] for name in ("message", "reason", "planId", "rollbackOf")}
+    assert told == {"message": "***", "reason": "token=***", "planId": "***", "rollbackOf": "***"}
