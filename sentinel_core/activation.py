@@ -11,7 +11,7 @@ import itertools
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -31,6 +31,10 @@ LATE_EVENTS = 10_000
 """Events kept in memory while the outbox cannot be written; the oldest go first, counted."""
 REJECTIONS = 1_000
 """Rejected contents that are remembered, so that each is told once."""
+
+
+STEPS = 100_000
+"""Steps that are counted before counting begins anew."""
 
 
 class Activation:
@@ -72,6 +76,7 @@ class Activation:
         self.total_activation_ms = 0.0
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
+        self._made: Counter[tuple[str | None, ...]] = Counter()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Applied:
@@ -103,30 +108,41 @@ class Activation:
         """Runs these rule sets from now on. `silent`: what was known before a restart is no event."""
         began = time.perf_counter()
         with self.lock:
-            old = self.read()
-            changed = {
-                kind: self.annotate(new)
-                for kind, new in rulesets.items()
-                if not self._same(old.rulesets.get(kind), new)
-            }
             self._drain()
-            if not changed:
+            outcome = None
+            while outcome is None:
+                outcome = self._attempt(rulesets, revision, silent=silent)
+            if outcome is Outcome.ACTIVATED:
+                self.activated += 1
+                self.last_activation_ms = (time.perf_counter() - began) * 1000
+                self.total_activation_ms += self.last_activation_ms
+            else:
                 self.unchanged += 1
-                return Outcome.UNCHANGED
-            with _collector_paused():
-                new = self.compiler.next(old, changed)
-                self.compiler.carry(old, new, changed)
-            if not silent and self.sink is not None:
-                self._tell([self._changed(old, each, revision) for each in changed.values()])
-            with self.build_lock:
-                self.compiler.carry(old, new, changed)
-                self.compiler.listen(new, changed)
-                self.compiler.prune(new)
-                self.swap(new)
-            self.activated += 1
-            self.last_activation_ms = (time.perf_counter() - began) * 1000
-            self.total_activation_ms += self.last_activation_ms
-            return Outcome.ACTIVATED
+            return outcome
+
+    def _attempt(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool) -> Outcome | None:
+        """One try; None where another change of this thread came in between (a signal handler, a sink that loads rules)
+        and what was built rests on a snapshot that is gone."""
+        old = self.read()
+        changed = {
+            kind: self.annotate(new) for kind, new in rulesets.items() if not self._same(old.rulesets.get(kind), new)
+        }
+        if not changed:
+            return Outcome.UNCHANGED
+        with _collector_paused():
+            new = self.compiler.next(old, changed)
+            self.compiler.carry(old, new, changed)
+        if not silent and self.sink is not None:
+            self._tell([self._changed(old, each, revision) for each in changed.values()])
+        with self.build_lock:
+            if self.read() is not old:
+                return None
+            self.compiler.carry(old, new, changed)
+            self.compiler.listen(new, changed)
+            self.compiler.prune(new)
+            self.swap(new)
+        self._remember(old, changed, revision)
+        return Outcome.ACTIVATED
 
     def rebuild(self, change: Callable[[], None]) -> None:
         """Runs the same rules in plans compiled anew after `change`, which no compilation sees half done."""
@@ -151,6 +167,7 @@ class Activation:
             for ruleset in old.rulesets.values()
         )
         return rule_changed(
+            occurrence=self._made[self._step(old, new, revision)],
             environment=self.environment,
             app=self.app,
             old=RuleSet.empty(new.kind) if before is None else before,
@@ -160,6 +177,18 @@ class Activation:
             instance=self.instance,
             initial=False if known else None,
         )
+
+    def _step(self, old: Snapshot, new: RuleSet, revision: Revision) -> tuple[str | None, ...]:
+        before = old.rulesets.get(new.kind)
+        return (revision.source, new.kind, before.digest if before else None, new.digest, revision.version)
+
+    def _remember(self, old: Snapshot, changed: Mapping[Kind, RuleSet], revision: Revision) -> None:
+        """Counts the steps that were made: a branch that is reset back and forth makes the same one again, and that is
+        another event. A step that is only repeated after a crash was not made before, and keeps its id."""
+        for new in changed.values():
+            self._made[self._step(old, new, revision)] += 1
+        if len(self._made) > STEPS:
+            self._made.clear()
 
     def _reject(self, kinds: Sequence[Kind], revision: Revision, rejection: RuleRejected) -> None:
         key = (revision.source, revision.content_digest)
@@ -186,9 +215,8 @@ class Activation:
         """Makes events durable; when that fails they wait in memory, in order, and the change goes on."""
         if self.sink is None:
             return
-        if self.late:
+        if self.late:  # they were tried a moment ago; another wait would hold the rules up
             self._keep_late(events)
-            self._drain()
             return
         try:
             self.sink.append(events)

@@ -139,11 +139,20 @@ class Engine(Gate):
     def load_rules(self, kind: Kind, rules: Any, *, revision: Revision | None = None) -> RuleSet:
         """Replaces the rules of a kind: a list of dicts, JSON text or bytes, or a RuleSet. Returns what is active.
 
-        Raises RuleRejected, and nothing has changed. Equal rules change nothing. The result's `warnings` tell of rules
-        that are loaded but not enforced as written.
+        Raises RuleRejected, or KindTaken where a subscription feeds the kind; nothing has changed then. Equal rules
+        change nothing. The result's `warnings` tell of rules that are loaded but not enforced as written.
         """
         self._check_open()
-        ruleset = rules if isinstance(rules, RuleSet) else parse_rules(kind, rules, name=f"load_rules({kind!r})")
+        for held in self._subscriptions:
+            if not held.closed and kind in held.kinds:
+                raise KindTaken(
+                    f"{kind} rules come from {held.source.uri}; change them there, or close that subscription"
+                )
+        ruleset = (
+            rules
+            if isinstance(rules, RuleSet)
+            else parse_rules(kind, rules, name=f"load_rules({kind!r})", compat=self.core.compat)
+        )
         if self.core.compat:
             refuse_as_java(self._slots, ruleset)
         revision = revision or by_hand(self.app, ruleset, self.clock.wall())
@@ -437,5 +446,5 @@ class Engine(Gate):
             for listener in self._listeners:
                 try:
                     listener(happened)
-                except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
+                except BaseException as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
                     self._failed(error)

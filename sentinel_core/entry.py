@@ -74,14 +74,11 @@ class Entry(Pass):
                 if state < DONE:
                     plan.complete(self, now, self.count if count is None else count, state)
             else:
-                lock.acquire()
-                try:
+                with lock:
                     state = self.state
                     self.state = DONE
                     if state < DONE:
                         plan.complete(self, now, self.count if count is None else count, state)
-                finally:
-                    lock.release()
         except Exception as error:  # noqa: BLE001 (an internal error must not break the caller's call)
             runtime.failed(error)
         if runtime.news:

@@ -81,38 +81,38 @@ class Core(Runtime):
         self.observer: Callable[[Blocked, int, str], None] | None = None
         """Hears of every refusal; never raises."""
 
-    def begin(
+    def begin(  # noqa: C901 (the hot path: each step written out, a call saved)
         self, resource: str, origin: str, context: str, args: Args, count: int, priority: bool, inbound: bool
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
         now: int = self.monotonic_ns()
-        snapshot = self.snapshot
-        plan = snapshot.plans.get(resource)
-        if plan is None:
-            plan = self.compile(resource)
-            snapshot = self.snapshot
-        call = PLAIN
-        if plan.demands_call or inbound or priority:
-            call = self.describe(plan, origin, context, args, priority, inbound)
-        lock = self.lock
+        if count < 0 and not self.compat:
+            count = 0  # a negative pass would lift the limit of everybody else
         try:
+            snapshot = self.snapshot
+            plan = snapshot.plans.get(resource)
+            if plan is None:
+                plan = self.compile(resource)
+                snapshot = self.snapshot
+            call = PLAIN
+            if plan.demands_call or inbound or priority:
+                call = self.describe(plan, origin, context, args, priority, inbound)
+            lock = self.lock
             if lock is None:
                 code = plan.admit(now, count, call, 0, -1)
                 if code > 0:
                     return waiting(resource, plan, snapshot, call, now, count, code)
                 era = plan.node.era
             else:
-                lock.acquire()
-                try:
+                # `with`, not acquire and try: a signal handler that raises between those two would keep the lock.
+                with lock:
                     code = plan.admit(now, count, call, 0, -1)
                     if code > 0:
                         return waiting(resource, plan, snapshot, call, now, count, code)
                     era = plan.node.era
-                finally:
-                    lock.release()
         except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
             self.failed(error)
-            return self.unchecked(now, count)
+            return self.unchecked(now, 1)
         if self.news:
             self.news_ready()
         if code == 0:

@@ -83,6 +83,10 @@ class Verdict:
         self.until = until
 
 
+MAX_SAMPLES: Final = 1_000_000_000
+"""Samples that one report may stand for; more is a mistake."""
+
+
 class Metrics:
     """Every business number of an engine."""
 
@@ -114,7 +118,11 @@ class Metrics:
     def report(
         self, now: int, metric: str, ok: bool, resource: str | None, dimension: str | None, count: int = 1
     ) -> None:
-        """Adds a sample to the window of every rule it belongs to: without a resource, to all of the metric."""
+        """Adds samples to the window of every rule they belong to: without a resource, to all of the metric. A number
+        of samples that is none (not finite, not positive) is counted as invalid and changes nothing."""
+        if not 0 < count < MAX_SAMPLES:
+            self.invalid += 1
+            return
         for window in self.windows.get(metric, ()):
             if resource is not None and window.resource != resource:
                 continue

@@ -281,3 +281,34 @@ def test_a_kind_that_leaves_the_document_keeps_its_rules_across_restarts_too(
     assert life(flow % 2) == (1, 1)
     assert life(flow % 2 + "degradeRules: []\n") == (1, 0)
     assert life(flow % 2) == (1, 0)
+
+
+def test_the_same_step_made_again_is_another_event(engine: Engine, sink: Sink) -> None:
+    """A branch reset back and forth delivers the same two commits again and again."""
+    for number in range(6):
+        apply(engine, revision(1 + number % 2, version=str(number % 2)))
+    flows = [event.id for event in sink.events if event.subject == "flow"]
+    assert len(flows) == len(set(flows)) == 6
+
+
+def test_rules_loaded_while_others_are_being_loaded_are_not_lost(engine: Engine, sink: Sink) -> None:
+    """A signal handler, or a sink that loads rules, comes in between on the same thread."""
+    degrade = [{"resource": "a", "grade": 1, "count": 0.5, "timeWindow": 5}]
+
+    def once() -> None:
+        sink.on_append = lambda: None
+        engine.load_rules("degrade", degrade)
+
+    sink.on_append = once
+    engine.load_rules("flow", rules_text(5))
+    assert (len(engine.rules("flow")), len(engine.rules("degrade"))) == (1, 1)
+    assert sorted(event.subject for event in sink.events) == ["degrade", "flow", "flow"]
+    assert len({event.id for event in sink.events}) == 2
+
+
+def test_a_kind_that_a_subscription_feeds_is_not_loaded_by_hand(engine: Engine) -> None:
+    subscription = engine.subscribe("flow", MemorySource())
+    with pytest.raises(KindTaken, match="change them there, or close that subscription"):
+        engine.load_rules("flow", [])
+    subscription.close()
+    engine.load_rules("flow", [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -169,3 +170,26 @@ def test_context_is_inherited_and_restored(engine: Engine) -> None:
     engine.load_rules("authority", [{"resource": "r", "limitApp": "app-a"}])
     assert wrapped()
     assert not engine.try_entry("r")
+
+
+def test_a_negative_count_lifts_no_limit(engine: Engine, passes: Callable[..., int]) -> None:
+    engine.load_rules("flow", [{"resource": "a", "count": 5}])
+    passes(1, "a", count=-1000)
+    assert engine.stats("a").passed == 0
+    assert passes(500, "a") == 5
+
+
+@pytest.mark.parametrize("count", [float("nan"), float("inf"), -3, 0])
+def test_a_number_of_samples_that_is_none_is_counted_as_invalid(engine: Engine, count: float) -> None:
+    engine.load_rules("biz_metric", [{"resource": "a", "bizMetricType": "PAY_FAIL_RATE", "threshold": 5}])
+    engine.report("PAY_FAIL_RATE", ok=False, resource="a", count=count)  # type: ignore[arg-type]  # what must not matter
+    assert engine.status()["metrics"]["invalid"] == 1
+
+
+def test_a_plan_that_cannot_be_compiled_lets_the_call_pass(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_resource: str) -> object:
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(engine.core, "compile", broken)
+    engine.entry("a").exit()
+    assert engine.status()["internalErrors"] == {"count": 1, "last": "OverflowError: too large"}
