@@ -19,7 +19,7 @@ class Statistics:
     cold_factor                 a warm-up rule starts at count / cold_factor
     occupy_timeout_ms           how long a priority call may wait for the next window
     max_rt_ms                   the shortest response time of a window without completions (`statistic.max.rt`)
-    minutes                     keep the last 60 seconds of every resource (2.9 KB each), for metric logs
+    minutes                     keep the last 60 seconds of every resource (7 KB each), for metric logs
     """
 
     interval_ms: int = 1000

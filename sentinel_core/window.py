@@ -77,7 +77,7 @@ class Window:
     )
 
     def __init__(self, length: int = 500 * MS, size: int = 2, minute: bool = False) -> None:
-        """`length` in ns; `minute` keeps the last 60 seconds as well (2.9 KB: only for those who read them)."""
+        """`length` in ns; `minute` keeps the last 60 seconds as well (7 KB: only for those who read them)."""
         self.length = length
         self.size = size
         self.end = 0
