@@ -84,8 +84,12 @@ def masked(provenance: Provenance) -> Provenance:
     """Without the credentials that somebody wrote into a commit message or a trailer; as events carry it."""
     from sentinel_core.audit.redact import mask_text
 
-    texts = {name: getattr(provenance, name) for name in ("author", "message", "reason", "plan_id", "rollback_of")}
-    return replace(provenance, **{name: text and mask_text(text) for name, text in texts.items()})
+    texts: dict[str, Any] = {
+        name: getattr(provenance, name) for name in ("author", "message", "reason", "plan_id", "rollback_of")
+    }
+    for name, text in texts.items():
+        texts[name] = text and mask_text(text)
+    return replace(provenance, **texts)
 
 
 def provenance_json(provenance: Provenance) -> dict[str, Any]:

@@ -136,7 +136,8 @@ class GitWorld:
         return git(self.work, "rev-parse", "HEAD")
 
     def put_file(self, path: str, content: bytes | None) -> None:
-        self.commit(**{path.replace("/", "__").replace(".", "_"): content})
+        files: dict[str, Any] = {path.replace("/", "__").replace(".", "_"): content}
+        self.commit(**files)
 
     def put(self, content: bytes) -> None:
         self.commit(rules_yaml=content)

@@ -26,6 +26,7 @@ class Tree:
 
     @property
     def item(self) -> Item:
+        item: Item
         (item,) = self.source.items(["flow"])
         return item
 
@@ -163,7 +164,9 @@ def test_the_top_of_a_repository_may_be_the_folder(work: Any) -> None:
     work.commit(a_yaml=BASE, environments__prod_yaml=PROD)
     source = GitSource(work.work, environment="prod")
     (item,) = source.items(["flow"])
-    assert [text.name for text in source.read(item).texts] == ["a.yaml", "environments/prod.yaml"]
+    reading = source.read(item)
+    assert isinstance(reading, Revision)
+    assert [text.name for text in reading.texts] == ["a.yaml", "environments/prod.yaml"]
 
 
 def test_a_folder_whose_name_holds_signs_of_patterns_is_taken_literally(work: Any) -> None:
