@@ -32,6 +32,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
+from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay, parse_format
 from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, watch_folders
@@ -84,6 +85,7 @@ class FileSource:
         self._prefix = f"/{environment}/file"
         self._monotonic = monotonic
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         self._returned: dict[str, _Look] = {}
         """By item: how it looked from outside when it was last returned."""
         self._being_written: dict[str, set[str]] = {}

@@ -18,6 +18,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
+from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.names import DOCUMENT_NAME, data_id, format_of, kind_of
 from sentinel_core.datasources.registry import Scheme, flag
 from sentinel_core.datasources.uri import SourceUri
@@ -35,6 +36,7 @@ class MemorySource:
         self._document = document
         self._prefix = f"/{environment}/memory/{name or 'local'}"
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         self._history: dict[str, list[Reading]] = {}
         self._watchers: dict[str, list[threading.Event]] = {}
         self._error: DatasourceError | None = None

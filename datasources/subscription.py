@@ -6,6 +6,7 @@ crash between any two steps repeats the later ones, never skips them.
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 import time
@@ -54,19 +55,16 @@ class Subscription:
         self._listeners: list[StateListener] = []
         self._started = False
         self._closed = False
-        self._workers = tuple(
-            ItemWorker(
-                source,
-                item,
-                apply,
-                last_good=last_good,
-                recorded=recorded,
-                options=options or SubscriptionOptions(),
-                clocks=self._clocks,
-                announce=self._announce,
-            )
-            for item in source.items(self.kinds)
+        self._worker = functools.partial(
+            ItemWorker,
+            apply=apply,
+            last_good=last_good,
+            recorded=recorded,
+            options=options or SubscriptionOptions(),
+            clocks=self._clocks,
+            announce=self._announce,
         )
+        self._workers = tuple(self._worker(source, item) for item in source.items(self.kinds))
 
     def start(self) -> Subscription:
         """Applies the last good revisions on this thread, then starts the loop. Does nothing the second time."""
@@ -79,6 +77,15 @@ class Subscription:
         for worker in self._workers:
             worker.start()
         return self
+
+    def renew_after_fork(self) -> None:
+        """For a forked child, where the threads are gone: a lock and workers of its own, which read the source anew.
+        What is active stays active until then."""
+        self._lock = threading.Condition()
+        self._workers = tuple(self._worker(self.source, worker.item) for worker in self._workers)
+        if self._started and not self._closed:
+            for worker in self._workers:
+                worker.start()
 
     @property
     def state(self) -> State:

@@ -230,6 +230,9 @@ class Activation:
             if len(self.late) == LATE_EVENTS:
                 self.lost_events += 1
             self.late.append(event.as_late())
+        self._retry_in_background()
+
+    def _retry_in_background(self) -> None:
         if self._retrying is None or not self._retrying.is_alive():
             self._retrying = threading.Thread(target=self._retry, name="sentinel-late-events", daemon=True)
             self._retrying.start()
@@ -256,6 +259,21 @@ class Activation:
         with self.lock:
             self._drain()
             return len(self.late)
+
+    def renew_after_fork(self, build_lock: threading.RLock) -> None:
+        """For a forked child: locks of its own. Events that wait are tried by both; their ids make them one."""
+        closed = self._closed.is_set()
+        self.build_lock = build_lock
+        self.lock = threading.RLock()
+        self._closed = threading.Event()
+        if closed:
+            self._closed.set()
+        self._retrying = None
+
+    def revive(self) -> None:
+        """Starts trying again where events wait."""
+        if self.late and not self._closed.is_set():
+            self._retry_in_background()
 
     def close(self) -> int:
         """Tries once more; returns how many events could not be made durable."""

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from sentinel_core import views
+from sentinel_core import fork, views
 from sentinel_core.activation import Activation, by_hand
 from sentinel_core.answers import Answers, BlockHandler
 from sentinel_core.audit.events import EventSink
+from sentinel_core.bounds import told
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics
@@ -43,17 +44,6 @@ BreakerListener = Callable[[Transition], None]
 """Called after a breaker moved, on the thread of the call that moved it, outside all locks."""
 BlockListener = Callable[[Blocked, int, str], None]
 """Called with a refusal, its requests and who called ("" where unknown), on the call's thread, outside all locks."""
-
-
-BOUNDS = {
-    "resources": "enough resources are counted; calls to others pass uncounted unless a rule names them. "
-    "Do names carry ids? Name the pattern instead",
-    "origins": "enough callers are counted apart; the others are counted as one unless a rule names them",
-    "contexts": "enough contexts are counted apart; the others are counted as one unless a rule names them",
-    "values": "enough values of a hot parameter are kept; those used least are forgotten and begin anew",
-    "gauges": "enough gauges are kept; others are refused unless a rule asks for them. Do dimensions carry ids?",
-}
-"""What is bounded → what that means, for the log."""
 
 
 class Engine(Gate):
@@ -92,10 +82,10 @@ class Engine(Gate):
         statistics = statistics or Statistics()
         if compat:
             statistics = replace(statistics, minutes=True)
-        inbound = Node(statistics.bucket_ns, statistics.buckets, statistics.minutes)
+        self._statistics = statistics
         self.clock = clock
         self.core = Core(
-            clock, inbound, compat is not None, self._plan, self._unchecked, self._failed, self._news_ready
+            clock, self._new_total(), compat is not None, self._plan, self._unchecked, self._failed, self._news_ready
         )
         self.app = app
         self.environment = environment
@@ -133,6 +123,8 @@ class Engine(Gate):
         self._failure_said = -(1 << 61)
         self._collect = collect
         self._closed = False
+        self._forked = False
+        fork.remember(self)
 
     # Rules
 
@@ -242,6 +234,8 @@ class Engine(Gate):
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
     ) -> None:
         """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules."""
+        if self._forked:
+            self._revive()
         now = self.clock.monotonic_ns()
         with self._guarded:
             self.metrics.report(now, metric, ok, resource, dimension, count)
@@ -260,6 +254,8 @@ class Engine(Gate):
             self._news_ready()
 
     def _plan(self, resource: str) -> Plan:
+        if self._forked:
+            self._revive()
         with self._build_lock:
             plan = self._compiler.find(self.snapshot, resource)
         if plan is None:
@@ -380,6 +376,8 @@ class Engine(Gate):
 
     def status(self) -> dict[str, Any]:
         """What an operator asks first; plain JSON values."""
+        if self._forked:
+            self._revive()
         snapshot = self.snapshot
         return {
             "app": self.app,
@@ -413,6 +411,54 @@ class Engine(Gate):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # Around a fork (see sentinel_core.fork)
+
+    def hold_for_fork(self) -> None:
+        """Waits until nobody is half way through a swap or a count, and keeps it so."""
+        self._build_lock.acquire()
+        if self.core.lock is not None:
+            self.core.lock.acquire()
+
+    def let_go_after_fork(self) -> None:
+        """In the parent: goes on."""
+        if self.core.lock is not None:
+            self.core.lock.release()
+        self._build_lock.release()
+
+    def renew_after_fork(self) -> None:
+        """In the child: locks and counters of its own. Starts nothing."""
+        core = self.core
+        if core.lock is not None:
+            core.lock = threading.RLock()
+        self._build_lock = threading.RLock()
+        self._subscribe_lock = threading.Lock()
+        self._activation.renew_after_fork(self._build_lock)
+        core.news = []
+        core.inbound = self._new_total()
+        core.snapshot = self._compiler.renew_after_fork(core.snapshot)
+        self._overflow = self._compiler.new_overflow()
+        self._forked = True
+
+    def _revive(self) -> None:
+        """At the first use in a child: starts what had threads, and lets rules hear of samples again."""
+        with self._subscribe_lock:
+            if not self._forked:
+                return
+            self._forked = False
+        self._restart()
+
+    def _restart(self) -> None:
+        with self._build_lock:
+            self._compiler.listen(self.snapshot, KINDS)
+        self.collectors.renew_after_fork()
+        self._activation.revive()
+        for subscription in self._subscriptions:
+            subscription.renew_after_fork()
+
+    def _new_total(self) -> Node:
+        statistics = self._statistics
+        return Node(statistics.bucket_ns, statistics.buckets, statistics.minutes)
+
     # Inside
 
     @property
@@ -422,6 +468,8 @@ class Engine(Gate):
         return self.core.lock or UNGUARDED
 
     def _check_open(self) -> None:
+        if self._forked:
+            self._revive()
         if self._closed:
             raise EngineClosed(f"engine {self.app!r} is closed; make a new one")
 
@@ -441,7 +489,7 @@ class Engine(Gate):
                 self._failed(happened)
                 continue
             if isinstance(happened, Beyond):
-                logger.warning("%s; the first was %s", BOUNDS.get(happened.what, happened.what), happened.name)
+                logger.warning("%s", told(happened))
                 continue
             for listener in self._listeners:
                 try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -36,7 +37,8 @@ class ServiceEngine(Engine):
     def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
         self.settings = settings
         self.outbox = Outbox(settings.audit.outbox)
-        self.forwarder = Forwarder(self.outbox, _publisher(settings))
+        self._publisher = _publisher(settings)
+        self.forwarder = Forwarder(self.outbox, self._publisher)
         self.subscriptions: tuple[Subscription, ...] = ()
         """One for each store, in the order of the settings."""
         self._sources: list[Readable] = []
@@ -44,7 +46,7 @@ class ServiceEngine(Engine):
         super().__init__(
             settings.app,
             environment=settings.environment,
-            instance=settings.instance or f"{socket.gethostname()}-{os.getpid()}",
+            instance=_instance(settings),
             clock=clock,
             audit=self.outbox,
             last_good=LastGood(Path(settings.last_known_good)),
@@ -56,6 +58,18 @@ class ServiceEngine(Engine):
         for source, kinds in stores:
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
+
+    def renew_after_fork(self) -> None:
+        super().renew_after_fork()
+        self.outbox.appended = threading.Event()
+        self.instance = self._activation.instance = _instance(self.settings)
+
+    def _restart(self) -> None:
+        # Of the processes that share the outbox one forwards at a time; this one stands by.
+        if not self._released:
+            self.forwarder = Forwarder(self.outbox, self._publisher)
+            self.forwarder.start()
+        super()._restart()
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Waits until every store was read and what it holds is active; False when that took too long.
@@ -82,6 +96,10 @@ class ServiceEngine(Engine):
                 step()
             except (AuditError, DatasourceError) as error:
                 logger.warning("while closing: %s", error)
+
+
+def _instance(settings: Settings) -> str:
+    return settings.instance or f"{socket.gethostname()}-{os.getpid()}"
 
 
 def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable, tuple[Kind, ...]]]:

@@ -49,6 +49,13 @@ class Compiler:
         self.nodes: dict[str, ClusterNode] = {}
         """Every resource that was called or compiled, for the life of the engine."""
 
+    def renew_after_fork(self, old: Snapshot) -> Snapshot:
+        """For a forked child: the same rules, and nothing counted yet."""
+        self.nodes = {}
+        self.budget = Budget(MAX_PARTS)
+        self.metrics.retain(set())
+        return Snapshot(old.number, old.rulesets, old.by_resource, old.patterns)
+
     def next(self, old: Snapshot, changed: Mapping[Kind, RuleSet]) -> Snapshot:
         """The snapshot after `old` with the kinds in `changed` replaced, without its plans (see `carry`)."""
         by_resource = dict(old.by_resource)

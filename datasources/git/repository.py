@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, StopSignal, Wake
+from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.command import Git, GitFailedError
 from sentinel_core.datasources.git.objects import is_hash
 from sentinel_core.datasources.notify import watch_folders
@@ -86,6 +87,7 @@ class ClonedRepository:
         self._env = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"remote.{_REMOTE}.url", "GIT_CONFIG_VALUE_0": url}
         self._lock = threading.Lock()
         """Held while the clone is made and while refs are fetched into it."""
+        renew_lock_after_fork(self)
         self._read_at: dict[str, Tip | None] = {}
 
     def tip(self, ref: str) -> Tip:

@@ -22,6 +22,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
+from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.batch import files_of
 from sentinel_core.datasources.git.command import GitFailedError
 from sentinel_core.datasources.git.commit import check_clean, check_identity, make_commit, update_work_tree, work_trees
@@ -83,6 +84,7 @@ class GitSource:
         self._allow_rewind = allow_rewind
         self._prefix = f"/{environment}/git/{_without_user(where)}@{ref}"
         self._lock = threading.Lock()
+        renew_lock_after_fork(self)
         self._tips: dict[str, tuple[str, str]] = {}
         """By item: the version last read and the tip it was read at."""
 

@@ -85,6 +85,16 @@ class Collectors:
         if self._thread is not None:
             self._thread.join(1)
 
+    def renew_after_fork(self) -> None:
+        """For a forked child: a lock, and a thread where there was one."""
+        stopped, had_thread = self._stop.is_set(), self._thread is not None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = None
+        if had_thread and not stopped:
+            self._thread = threading.Thread(target=self._run, name="sentinel-collectors", daemon=True)
+            self._thread.start()
+
     def read(self, collector: Collector) -> None:
         """Reads one now, on this thread. The same failure again is counted, and told once."""
         try:
