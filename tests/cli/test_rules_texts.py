@@ -10,8 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from sentinel_core.cli.main import run
 from sentinel_core.datasources import FileSource, SourceMisconfigured
 from tests.cli.conftest import Run
+from tests.unprivileged import exit_code_as_nobody, folder_for_all
 
 GOOD = """\
 # rules of the order service
@@ -328,11 +330,21 @@ def test_what_cannot_be_read_is_a_usage_error_that_names_it(
         assert "\n  next: " in ended.err
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_is_named(rules: Path, sentinelctl: Run) -> None:
-    rules.chmod(0)
-    ended = sentinelctl("rules", "validate")
-    assert (ended.code, "sentinel-rules.yaml: cannot be read: Permission denied" in ended.err) == (64, True)
+def test_an_unreadable_file_is_named(
+    sentinelctl: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with folder_for_all() as folder:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("HOME", str(folder))
+        rules = folder / "sentinel-rules.yaml"
+        rules.write_text(GOOD, encoding="utf-8")
+        assert sentinelctl("rules", "validate").code == 0
+        assert exit_code_as_nobody(lambda: run(["rules", "validate"])) == 0
+        rules.chmod(0)
+        capfd.readouterr()
+        assert exit_code_as_nobody(lambda: run(["rules", "validate"])) == 64
+        assert "sentinel-rules.yaml: cannot be read: Permission denied\n  next: " in capfd.readouterr().err
+        monkeypatch.chdir("/")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from sentinel_core.datasources import (
     notify,
 )
 from sentinel_core.rules import Provenance, Revision, SourceText
+from tests.unprivileged import exit_code_as_nobody, folder_for_all
 
 A, B = b"flowRules: [{resource: a}]\n", b"flowRules: [{resource: a}, {resource: b}]\n"
 NOBODY = Provenance()
@@ -252,13 +253,23 @@ def test_a_file_too_large_to_be_rules_is_refused_unread(tmp_path: Path) -> None:
         source.read(item_of(source))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_names_itself(tmp_path: Path) -> None:
-    path = tmp_path / "rules.yaml"
-    path.write_bytes(A)
-    path.chmod(0)
-    with pytest.raises(SourceDenied, match=r"rules\.yaml"):
-        FileSource(path).read(item_of(FileSource(path)))
+@pytest.mark.parametrize(("mode", "code"), [(0o644, 0), (0, 1)])
+def test_a_file_that_may_not_be_read_names_itself(capfd: pytest.CaptureFixture[str], mode: int, code: int) -> None:
+    def look() -> int:
+        try:
+            read(FileSource(path))
+        except SourceDenied as error:
+            os.write(1, str(error).encode())
+            return 1
+        return 0
+
+    with folder_for_all() as folder:
+        path = folder / "rules.yaml"
+        path.write_bytes(A)
+        path.chmod(mode)
+        assert exit_code_as_nobody(look) == code
+        said = f"{path}: Permission denied; let this user read it" if code else ""
+        assert capfd.readouterr().out == said
 
 
 def test_an_empty_folder_and_a_missing_file_are_absent(tmp_path: Path) -> None:
