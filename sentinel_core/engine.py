@@ -17,7 +17,7 @@ from sentinel_core.audit.events import EventSink
 from sentinel_core.bounds import told
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
-from sentinel_core.collectors.local import Metrics
+from sentinel_core.collectors.local import MAX_SAMPLES, Metrics
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Blocked, Entry
@@ -233,9 +233,13 @@ class Engine(Gate):
     def report(
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
     ) -> None:
-        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules."""
+        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules. A
+        `count` that is no number of samples is counted as invalid and changes nothing."""
         if self._forked:
             self._revive()
+        if not isinstance(count, int) or not 0 < count < MAX_SAMPLES:
+            self.metrics.invalid += 1
+            return
         now = self.clock.monotonic_ns()
         with self._guarded:
             self.metrics.report(now, metric, ok, resource, dimension, count)

@@ -118,11 +118,7 @@ class Metrics:
     def report(
         self, now: int, metric: str, ok: bool, resource: str | None, dimension: str | None, count: int = 1
     ) -> None:
-        """Adds samples to the window of every rule they belong to: without a resource, to all of the metric. A number
-        of samples that is none (not finite, not positive) is counted as invalid and changes nothing."""
-        if not 0 < count < MAX_SAMPLES:
-            self.invalid += 1
-            return
+        """Adds samples to the window of every rule they belong to: without a resource, to all of the metric."""
         for window in self.windows.get(metric, ()):
             if resource is not None and window.resource != resource:
                 continue
