@@ -237,7 +237,8 @@ class Engine(Gate):
         `count` that is no number of samples is counted as invalid and changes nothing."""
         if self._forked:
             self._revive()
-        if not isinstance(count, int) or not 0 < count < MAX_SAMPLES:
+        given: object = count  # callers need not be typed
+        if not isinstance(given, int) or not 0 < given < MAX_SAMPLES:
             self.metrics.invalid += 1
             return
         now = self.clock.monotonic_ns()
