@@ -6,6 +6,7 @@ rules let through each second and when a revision became active. It ends when st
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -81,7 +82,8 @@ def main(settings_file: str) -> None:
     threads.append(threading.Thread(target=report_traffic, args=(callers, stop), daemon=True))
     for thread in threads:
         thread.start()
-    sys.stdin.read()
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.stdin.read()
     stop.set()
     for thread in threads:
         thread.join(timeout=2)

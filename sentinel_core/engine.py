@@ -17,7 +17,7 @@ from sentinel_core.audit.events import EventSink
 from sentinel_core.bounds import told
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
-from sentinel_core.collectors.local import MAX_SAMPLES, Metrics
+from sentinel_core.collectors.local import Metrics, is_number_of_samples
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Blocked, Entry
@@ -233,12 +233,10 @@ class Engine(Gate):
     def report(
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
     ) -> None:
-        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules. A
-        `count` that is no number of samples is counted as invalid and changes nothing."""
+        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules."""
         if self._forked:
             self._revive()
-        given: object = count  # callers need not be typed
-        if not isinstance(given, int) or not 0 < given < MAX_SAMPLES:
+        if not is_number_of_samples(count):
             self.metrics.invalid += 1
             return
         now = self.clock.monotonic_ns()
@@ -468,8 +466,7 @@ class Engine(Gate):
 
     @property
     def _guarded(self) -> Any:
-        """The engine's lock, for code outside the hot path: compiled calls cannot run inside a Python statement, but
-        several statements need more than that."""
+        """The engine's lock, for code outside the hot path, where several statements belong together."""
         return self.core.lock or UNGUARDED
 
     def _check_open(self) -> None:

@@ -87,6 +87,11 @@ MAX_SAMPLES: Final = 1_000_000_000
 """Samples that one report may stand for; more is a mistake."""
 
 
+def is_number_of_samples(given: object) -> bool:
+    """Whether a caller, who need not be typed, gave a number of samples; anything else is counted as invalid."""
+    return isinstance(given, int) and 0 < given < MAX_SAMPLES
+
+
 class Metrics:
     """Every business number of an engine."""
 

@@ -74,6 +74,9 @@ def test_an_interrupted_demo_takes_its_service_with_it(tmp_path: Path) -> None:
     _, said = demo.communicate(timeout=30)
     assert demo.returncode == 130, said
     assert "Traceback" not in said
+    deadline = time.monotonic() + 10
+    while services(folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert services(folder) == []
 
 
