@@ -21,7 +21,7 @@ from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Source
 
 MORE = "SR000"
 """The code of the last problem when there are more than are listed."""
-_JAVA_ACCEPTS = frozenset({"SR113"})
+_JAVA_ACCEPTS = frozenset({"SR113", "SR117"})
 """Refused by us although Java takes them; under `compat` they are warnings."""
 
 

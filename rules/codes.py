@@ -32,8 +32,10 @@ CODES: dict[str, str] = {
     "SR113": "The threshold is so small that no call would ever pass.",
     "SR114": "A hot parameter's value does not fit its class type.",
     "SR115": "An environment's overlay does not fit its base.",
-    "SR199": "Under `compat`, Java Sentinel 1.8.9 fails to build the rule, so the list is refused as there.",
     "SR116": "A time is not ISO 8601 with an offset from UTC.",
+    "SR117": "A pattern may take for ever on a name that it does not match.",
+    "SR118": "A name holds a control character, which no log shows.",
+    "SR199": "Under `compat`, Java Sentinel 1.8.9 fails to build the rule, so the list is refused as there.",
     "SR201": "An unknown field in JSON is ignored.",
     "SR202": "The threshold is absent and read as 0, as Java does, which blocks every call.",
     "SR203": "Grade 2 of a flow rule is read as threads and published as 0.",
@@ -53,6 +55,9 @@ CODES: dict[str, str] = {
     "SR217": "The last system rule limits nothing, which switches Java's checks off.",
     "SR218": "A rule in a mode that Java does not know: there it is enforced as written.",
     "SR219": "A client's time-out is no more than twice the threshold above which calls are slow.",
+    "SR220": "A resource looks like a pattern, but is compared as it is written.",
+    "SR221": "Two flow rules differ in their threshold only; the smaller decides.",
+    "SR222": "The related resource is the resource itself.",
     "SR299": "The rule is loaded, but does not act as it is written (a cluster rule without a token server), "
     "or no slot enforces its kind.",
 }

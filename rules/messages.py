@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -63,11 +64,8 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
         return error("SR103", field, f"{field} is {show(value)}; write {words.format(_plain(fault['ctx'][key]))}")
     if kind == "finite_number":
         return error("SR007", field, f"{field} is {show(value)}; write a finite number")
-    if kind == "string_pattern_mismatch":
-        return error("SR105", field, f"{field} is {show(value)}, which is blank; write a name")
-    if kind == "string_type":
-        advice = f"write {show(str(value))} in quotes" if isinstance(value, int | float) else "a text is needed"
-        return error("SR102", field, f"{field} is {show(value)}; {advice}")
+    if kind.startswith("string_"):
+        return _text(field, value, kind)
     if kind == "literal_error":
         return error("SR104", field, f"{field} is {show(value)}; write {fault['ctx']['expected']}")
     needed = {
@@ -78,6 +76,17 @@ def translate(model: type[Rule], fault: Mapping[str, Any], item: Any, dialect: D
         "tuple_type": "a list is needed",
     }.get(kind, fault["msg"])
     return error("SR102", field, f"{field} is {show(value)}; {needed}{_number_hint(value, kind)}")
+
+
+def _text(field: str, value: Any, kind: str) -> Finding:
+    if kind == "string_unicode":
+        return error("SR002", field, f"{field} holds half of a surrogate pair; write the character itself")
+    if kind == "string_type":
+        advice = f"write {show(str(value))} in quotes" if isinstance(value, int | float) else "a text is needed"
+        return error("SR102", field, f"{field} is {show(value)}; {advice}")
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        return error("SR118", field, f"{field} is {show(value)}, which holds a control character; remove it")
+    return error("SR105", field, f"{field} is {show(value)}, which is blank; write a name")
 
 
 def _as_written(item: Any, loc: Sequence[str | int]) -> Any:

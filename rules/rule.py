@@ -7,8 +7,6 @@ fields and ranges (pydantic), names of its codes, validity that spans fields and
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
 from sentinel_core.rules.errors import Severity
+from sentinel_core.rules.patterns import looks_like_pattern, pattern_fault, runs_away
 from sentinel_core.rules.revision import Kind
 
 DEFAULT_APP = "default"
@@ -37,8 +36,12 @@ Amount = Annotated[Number, Field(ge=0)]
 Natural = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 PositiveLong = Annotated[int, Field(ge=1, le=2**63 - 1)]
-Name = Annotated[str, Field(pattern=r"\S")]
-LimitApp = Annotated[str, AfterValidator(lambda text: text if text.strip() else DEFAULT_APP)]
+_VISIBLE = r"[^\x00-\x1f\x7f-\x9f]"
+Name = Annotated[str, Field(pattern=rf"^{_VISIBLE}*[^\s\x00-\x1f\x7f-\x9f]{_VISIBLE}*$")]
+"""Not blank, and without control characters, which no log shows."""
+LimitApp = Annotated[
+    str, Field(pattern=f"^{_VISIBLE}*$"), AfterValidator(lambda text: text if text.strip() else DEFAULT_APP)
+]
 
 
 def unless(usual: str) -> AfterValidator:
@@ -205,20 +208,26 @@ class OriginRule(Rule):
         return self.limit_app
 
     def check(self) -> Iterator[Finding]:
-        if self.regex and (reason := regex_fault(self.resource)):
-            yield error("SR108", "resource", f"resource {self.resource!r} is not a regular expression: {reason}")
+        if self.regex:
+            yield from self._check_pattern()
+        elif looks_like_pattern(self.resource):
+            yield warning(
+                "SR220",
+                "resource",
+                f"resource {self.resource!r} is compared as it is written; write regex: true if it is a pattern",
+            )
         if self.resource != self.resource.strip():
             yield warning(
                 "SR210", "resource", f"resource {self.resource!r} begins or ends with blanks: it matches only so"
             )
 
-
-def regex_fault(pattern: str) -> str | None:
-    """Why a pattern does not compile, None when it does."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "possible nested set" is a remark for Python's own future
-            re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as fault:
-        return str(fault)
-    return None
+    def _check_pattern(self) -> Iterator[Finding]:
+        if reason := pattern_fault(self.resource):
+            yield error("SR108", "resource", f"resource {self.resource!r} is not a regular expression: {reason}")
+        elif runs_away(self.resource):
+            yield error(
+                "SR117",
+                "resource",
+                f"resource {self.resource!r} has a loop in a loop, or too many, and may take for ever on a name that "
+                "it does not match; write it with fewer of * and +",
+            )

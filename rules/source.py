@@ -14,6 +14,7 @@ Position = tuple[int, int]
 """1-based line and column, in characters."""
 
 VALUE_LENGTH = 60
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,8 @@ class Source:
 
 
 def printable(text: str) -> str:
-    """Halves of surrogate pairs, which only objects can hold, as escapes: every message can be written as UTF-8."""
-    return text.encode(errors="backslashreplace").decode()
+    """Control characters and halves of surrogate pairs as escapes: a message is UTF-8, and safe for a terminal."""
+    return text.encode(errors="backslashreplace").decode().translate(_CONTROL)
 
 
 def find(node: Any, path: Path, *, at_key: bool) -> Any:

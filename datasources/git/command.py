@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 from sentinel_core.datasources.contract import (
@@ -109,6 +110,11 @@ class Git:
     def line(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """One line of output, or of the last of it."""
         return self.run(*arguments, env=env).decode("utf-8", "replace").strip()
+
+    @cached_property
+    def shallow_file(self) -> Path:
+        """Where Git writes down at which commits a shallow clone was cut; there is none in a whole one."""
+        return self.folder / self.line("rev-parse", "--git-path", "shallow")
 
     def explain(self, failed: GitFailedError) -> DatasourceError:
         text = mask_uri(failed.stderr)

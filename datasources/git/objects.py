@@ -93,7 +93,7 @@ def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
 
 
 def _shallow_boundary(git: Git) -> frozenset[str]:
-    file = git.folder / git.line("rev-parse", "--git-path", "shallow")
+    file = git.shallow_file
     return frozenset(file.read_text(encoding="ascii").split()) if file.is_file() else frozenset()
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from sentinel_core.rules.patterns import is_plain
 from sentinel_core.rules.rule import Amount, BreakerMode, Finding, Number, OriginRule, Positive, error, unless, warning
 
 SLOW_RATIO, ERROR_RATIO, ERROR_COUNT = 0, 1, 2
@@ -39,7 +40,7 @@ class DegradeRule(OriginRule):
     """`shadow`: counts what it would block and lets it pass; `open`, `closed`: blocks, or passes, whatever happens."""
 
     def check(self) -> Iterator[Finding]:
-        if self.regex or self.resource[0] == " " or self.resource[-1] == " ":
+        if self.regex or not is_plain(self.resource):
             yield from super().check()
         if self.mode:
             yield from self.check_mode()

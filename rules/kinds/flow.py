@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field
 
+from sentinel_core.rules.patterns import is_plain
 from sentinel_core.rules.rule import (
     DEFAULT_APP,
     Amount,
@@ -105,7 +106,7 @@ class FlowRule(OriginRule):
         )
 
     def check(self) -> Iterator[Finding]:
-        if self.regex or self.resource[0] == " " or self.resource[-1] == " ":
+        if self.regex or not is_plain(self.resource):
             yield from super().check()
         if self.mode or self.ref_unhealthy_rt_ms or self.warm_up_start is not None:
             yield from self._check_extensions()
@@ -126,6 +127,19 @@ class FlowRule(OriginRule):
             )
         if self.cluster_mode:
             yield from self._check_cluster()
+
+    @classmethod
+    def check_together(cls, rules: Sequence[Self]) -> Iterator[tuple[int, Finding]]:
+        if len({rule.resource for rule in rules}) == len(rules):
+            return
+        smallest: dict[Any, float] = {}
+        alike = [rule.model_copy(update={"count": 0.0, "id": None}) for rule in rules]
+        for rule, key in zip(rules, alike, strict=True):
+            smallest[key] = min(rule.count, smallest.get(key, rule.count))
+        for index, (rule, key) in enumerate(zip(rules, alike, strict=True)):
+            if rule.count > smallest[key]:
+                message = f"count is {rule.count:g} here and {smallest[key]:g} in a rule that is else the same: "
+                yield index, warning("SR221", "count", f"{message}the smaller decides; remove one")
 
     def _check_small_count(self) -> Iterator[Finding]:
         if self.count == 0:
@@ -156,6 +170,10 @@ class FlowRule(OriginRule):
             wanted = "the related resource" if self.strategy == RELATE else "the name of the entrance context"
             name = self.code_name("strategy", self.strategy)
             yield error("SR106", "refResource", f"strategy {name} needs refResource: write {wanted}")
+        elif self.strategy == RELATE and self.ref_resource == self.resource:
+            yield warning(
+                "SR222", "refResource", "refResource is the resource itself, as with strategy direct; name another"
+            )
         elif self.strategy == DIRECT:
             yield warning("SR208", "refResource", "refResource has no effect with strategy direct")
         if finding := self.unknown_code("strategy", self.strategy, "the rule never blocks"):

@@ -50,6 +50,8 @@ class SystemRule(Rule):
         }
 
     def check(self) -> Iterator[Finding]:
+        if self.resource != ALL_RESOURCES:
+            yield warning("SR208", "resource", "resource has no effect: a system rule is about the whole process")
         if self.mode:
             yield from self.check_mode()
         if self.highest_cpu_usage > 1:

@@ -36,7 +36,10 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             monkeypatch.delenv(name)
     home = tmp_path / "home"
     home.mkdir()
-    (home / ".gitconfig").write_text("[user]\nname = Ada Example\nemail = ada@example.org\n", encoding="utf-8")
+    (home / ".gitconfig").write_text(
+        "[user]\nname = Ada Example\nemail = ada@example.org\n[gc]\nauto = 0\n[maintenance]\nauto = false\n",
+        encoding="utf-8",
+    )
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
@@ -103,7 +106,10 @@ def process(here: Path) -> Run:
     return call
 
 
-ADA = ("-c", "user.name=Ada Example", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
+ADA = (
+    *("-c", "user.name=Ada Example", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
+)
 
 
 def git(folder: Path, *arguments: str) -> str:

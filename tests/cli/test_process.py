@@ -17,7 +17,8 @@ import pytest
 from tests.cli.conftest import FIRST, Project, Run
 
 PROGRAM = [sys.executable, "-c", "from sentinel_core.cli.main import main; main()"]
-MANY = "flowRules:\n" + "".join(f"  - {{resource: r{number}, grade: 1, count: 5}}\n" for number in range(3000))
+LONG = "r" * 200
+MANY = "flowRules:\n" + "".join(f"  - {{resource: {LONG}{number}, grade: 1, count: 5}}\n" for number in range(400))
 
 
 @pytest.fixture

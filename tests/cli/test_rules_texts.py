@@ -293,13 +293,20 @@ def test_a04_values_that_may_be_personal_are_masked_on_both_sides_of_a_differenc
 
 
 def test_nothing_in_a_rule_can_forge_a_line_or_move_the_cursor(here: Path, sentinelctl: Run) -> None:
-    name = "evil\\n+ forged\\u001b[2J\\u202e"
+    """A name may hold what turns the direction of a line; control characters are refused, and told as escapes too."""
     (here / "a.yaml").write_text("flowRules: []\n", encoding="utf-8")
-    (here / "b.yaml").write_text(f'flowRules:\n  - {{resource: "{name}", grade: 1, count: 5}}\n', encoding="utf-8")
+    rule = '  - {{resource: "{}", grade: 1, count: 5}}\n'
+    (here / "b.yaml").write_text("flowRules:\n" + rule.format("evil\\u202e+ forged"), encoding="utf-8")
+    (here / "c.yaml").write_text("flowRules:\n" + rule.format("evil\\n+ forged\\u001b[2J\\u202e"), encoding="utf-8")
     for command in (("diff", "a.yaml", "b.yaml"), ("show", "b.yaml"), ("show", "b.yaml", "-o", "name")):
         ended = sentinelctl("rules", *command)
-        assert not {"\x1b", "\u202e"} & set(ended.out)
-        assert "evil\\n+ forged" in ended.out
+        assert not {"\x1b", "\u202e"} & set(ended.out + ended.err)
+        assert "evil\\u202e+ forged" in ended.out
+    refused = sentinelctl("rules", "validate", "c.yaml")
+    assert refused.code == 65
+    assert not {"\x1b", "\u202e"} & set(refused.out + refused.err)
+    assert len(refused.out.splitlines()) == 1
+    assert "evil\\x0a+ forged\\x1b[2J\\u202e: " in refused.out
 
 
 # -- inputs that are none ----------------------------------------------------------------------------------------------

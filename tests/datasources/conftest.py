@@ -131,16 +131,20 @@ class GitWorld:
                 file.unlink()
             else:
                 file.write_bytes(content)
+        self._commit(message)
+        return git(self.work, "rev-parse", "HEAD")
+
+    def _commit(self, message: str) -> None:
         git(self.work, "add", "-A")
         git(self.work, "commit", "-q", "--allow-empty", "-m", message)
-        return git(self.work, "rev-parse", "HEAD")
 
     def put_file(self, path: str, content: bytes | None) -> None:
         files: dict[str, Any] = {path.replace("/", "__").replace(".", "_"): content}
         self.commit(**files)
 
     def put(self, content: bytes) -> None:
-        self.commit(rules_yaml=content)
+        (self.work / "rules.yaml").write_bytes(content)
+        self._commit("change")
 
     def delete(self) -> None:
         self.commit(rules_yaml=None)
@@ -153,9 +157,12 @@ class BareGitWorld(GitWorld):
         self.repository = tmp / "rules.git"
         git(tmp, "init", "-q", "--bare", "-b", "main", "rules.git")
         self.source = GitSource(
-            self.repository, ref="main", path="rules.yaml", clone=clone, cache=tmp / "cache", interval_s=0.02
+            self.repository, ref="main", path="rules.yaml", clone=clone, cache=tmp / "cache", interval_s=0.05
         )
         self._last = ""
+
+    def put(self, content: bytes) -> None:
+        self.commit(rules_yaml=content)
 
     def commit(self, message: str = "change", **files: bytes | None) -> str:
         lines = [
@@ -182,7 +189,11 @@ def file_name(name: str) -> str:
 def git_identity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Git reads no settings of the machine; whoever commits is Ada."""
     config = tmp_path_factory.mktemp("git") / "config"
-    config.write_text("[user]\n\tname = Ada Example\n\temail = ada@example.com\n", encoding="utf-8")
+    config.write_text(
+        "[user]\n\tname = Ada Example\n\temail = ada@example.com\n"
+        "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[core]\n\tfsync = none\n",
+        encoding="utf-8",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GIT_CONFIG_GLOBAL", str(config))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -202,7 +213,9 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.fixture(params=WORLDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    # How long a file that shrank must be quiet is the subject of test_file.py; here it would only be waited for.
+    monkeypatch.setattr("sentinel_core.datasources.file._QUIET_SUSPECT_S", 0.05)
     made: World = WORLDS[request.param](tmp_path)
     yield made
     made.source.close()

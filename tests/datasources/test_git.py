@@ -391,6 +391,8 @@ def test_a_history_of_many_commits_takes_no_more_processes_than_one_of_few(
             super().__init__(command, *arguments, **more)
 
     source = GitSource(remote.repository, ref="main", path="rules.yaml")
+    remote.put(b"first")
+    source.history(item_of(source))  # what is asked once is asked here
     counts = []
     for commits in (2, 20):
         for number in range(commits):
