@@ -256,9 +256,14 @@ def _document(view: View) -> dict[str, Any]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """All of the text or nothing: a reader never sees half a document."""
+    """All of the text or nothing: a reader never sees half a document. What is no file (a pipe, `/dev/null`) is written
+    to and never replaced; a symbolic link stays one."""
+    path = path.resolve() if path.is_symlink() else path
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
         part.replace(path)
     except (OSError, ValueError) as error:

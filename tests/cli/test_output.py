@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from sentinel_core.cli.encode import to_json, to_yaml
-from sentinel_core.cli.output import Output, OutputError, View, table, wants_colour
+from sentinel_core.cli.output import Output, OutputError, View, _write_whole, table, wants_colour
 from sentinel_core.cli.text import Span, Styled, display_width
 
 
@@ -177,3 +178,17 @@ def test_what_is_quick_or_has_no_terminal_is_not_named(monkeypatch: pytest.Monke
     with Output().waiting("reading the history", after_s=0):
         pass
     assert terminal.getvalue() == plain.getvalue() == ""
+
+
+def test_json_into_never_replaces_what_is_no_file(tmp_path: Path) -> None:
+    """As root it would put a file in the place of /dev/null."""
+    pipe, real, link = tmp_path / "pipe", tmp_path / "real.json", tmp_path / "link.json"
+    os.mkfifo(pipe)
+    link.symlink_to(real)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for target in (pipe, link):
+        _write_whole(target, "{}")
+    assert (os.read(reader, 10), real.read_text()) == (b"{}", "{}")
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    os.close(reader)

@@ -16,7 +16,7 @@ from sentinel_core.rules.patterns import LONGEST_NAME, is_plain, looks_like_patt
 from sentinel_core.rules.registry import MODELS
 
 Problems = Callable[..., list[Problem]]
-NEEDED = {
+NEEDED: dict[str, dict[str, Any]] = {
     "flow": {"count": 1},
     "degrade": {"count": 50, "timeWindow": 1},
     "biz_metric": {"bizMetricType": "X", "threshold": 1},
