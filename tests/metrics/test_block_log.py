@@ -30,7 +30,7 @@ def test_refusals_are_added_up_by_second_rule_and_caller(
     engine: Engine, clock: FakeClock, log: BlockLog, tmp_path: Path
 ) -> None:
     rules = [{"resource": "plain", "count": 0, "id": 17}, {"resource": "a|b,c", "count": 0}]
-    engine.load_rules("flow", [*rules, {"resource": "new\nline", "count": 0}])
+    engine.load_rules("flow", [*rules, {"resource": "new\\sline", "count": 0, "regex": True}])
     for origin in ("", "app-a"):
         engine.try_entry("plain", origin=origin, count=3)
         engine.try_entry("plain", origin=origin, count=3)
