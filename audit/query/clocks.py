@@ -15,6 +15,7 @@ def not_understood(text: str) -> QueryInvalid:
     return QueryInvalid(f"{text!r} is not a time", suggestions=EXAMPLES)
 
 
+_NOON = dict.fromkeys(("noon", "midday", "正午"), "12:00")
 _OFFSET = re.compile(r"(.*\d) ?(z|[+-]\d{2}:?\d{2})")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)? ?(am|pm)?|(\d{1,2}) ?(am|pm)")
 _CHINESE_CLOCK = re.compile(rf"({phrases.NUMBER})(?:点|时)(?:钟|整|(半)|(一刻)|({phrases.NUMBER})分?)?")
@@ -25,6 +26,11 @@ def read_clock(text: str, part: str | None, whole: str, inherited: str | None) -
     offset = None
     if found := _OFFSET.fullmatch(text):
         text, offset = found[1].strip(), _offset(found[2], whole)
+    if text == "midnight":
+        day = whole.removesuffix(text).removesuffix("at ")
+        ends = (f"{day}00:00", f"{day}24:00")
+        raise QueryInvalid(f"{whole!r} may be the beginning or the end of the day", suggestions=ends)
+    text = _NOON.get(text, text)
     if found := _CLOCK.fullmatch(text):
         hour, minute, second = int(found[1] or found[6]), int(found[2] or 0), int(found[3] or 0)
         micro = int((found[4] or "").ljust(6, "0")[:6])

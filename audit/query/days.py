@@ -30,7 +30,9 @@ _OF_WEEK = (
     (re.compile(rf"上上个?{_ZH_WEEKDAY}"), -2),
 )
 _DAY_WORD = re.compile(phrases.words(phrases.DAY_WORDS))
-_SHORT_DAYS = re.compile(r"(昨|今)(?=[早晚])")
+_SHORT_DAYS = re.compile(r"(昨|今)(?=[早晚夜])")
+_THIS_PART = re.compile(r"(?:this (?=(?:morning|afternoon|evening|noon)\b)|to(?=night\b))")
+_LAST_NIGHT = re.compile(r"last (?=(?:night|evening)\b)")
 _ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _ISO_WEEK_DATE = re.compile(r"(\d{4})-?w(\d{2})-?([1-7])(?!\d)")
 _CHINESE_DATE = re.compile(r"(?:(\d{4}) ?年 ?)?(\d{1,2}) ?月 ?(\d{1,2}) ?[日号]")
@@ -46,6 +48,10 @@ def leading_day(text: str, today: date) -> tuple[date, str] | None:
         return today + timedelta(days=phrases.DAY_WORDS[found[0]]), text[found.end() :]
     if found := _SHORT_DAYS.match(text):
         return today - timedelta(days=int(found[0] == "昨")), text[1:]
+    if found := _THIS_PART.match(text):
+        return today, text[found.end() :]
+    if found := _LAST_NIGHT.match(text):
+        return today - timedelta(days=1), text[found.end() :]
     if found := _BEFORE_TODAY.match(text):
         back = (today.weekday() - phrases.WEEKDAYS[found[1]] - 1) % 7 + 1
         return today - timedelta(days=back), text[found.end() :]

@@ -89,23 +89,36 @@ def _between(start: str, end: str, frame: Frame) -> Interval:
         last = moment(end, frame)
         return _interval(before.shift(last.end, frame.zone, -1), last.end, frame)
     first = moment(start, frame)
+    if first.instant and first.start == frame.now:
+        raise QueryInvalid("nothing has happened yet after now", suggestions=(f"{end} to {start}",))
     if after is not None and end.startswith("p"):
         return _interval(first.start, after.shift(first.start, frame.zone, 1), frame)
     last = moment(end, replace(frame, day=first.day, part=first.part))
+    if last.end <= first.start:
+        near = (f"{end} to {start}",) if last.start < first.end else ()
+        raise _empty(first.start, last.end, frame, near)
     return _interval(first.start, last.end, frame)
 
 
 def _since(text: str, frame: Frame) -> Interval:
     span: Span = moment(text, frame)
+    if span.start > frame.now:
+        start, now = (at.astimezone(frame.zone) for at in (span.start, frame.now))
+        clocks = f"it begins at {start:%Y-%m-%d %H:%M} {frame.zone}, now it is {now:%Y-%m-%d %H:%M}"
+        raise QueryInvalid(f"{text!r} lies in the future: {clocks}", suggestions=("2h", "yesterday"))
     return _interval(span.start, frame.now, frame)
 
 
 def _interval(start: datetime, end: datetime, frame: Frame) -> Interval:
     utc_start, utc_end = (Duration().shift(at, frame.zone, 1) for at in (start, end))
     if utc_end <= utc_start:
-        shown = " – ".join(f"{at.astimezone(frame.zone):%Y-%m-%d %H:%M:%S}" for at in (start, end))
-        raise QueryInvalid(f"the window is empty: {shown} {frame.zone}; it must begin before it ends")
+        raise _empty(start, end, frame)
     return Interval(utc_start, utc_end, frame.zone)
+
+
+def _empty(start: datetime, end: datetime, frame: Frame, near: tuple[str, ...] = ()) -> QueryInvalid:
+    shown = " – ".join(f"{at.astimezone(frame.zone):%Y-%m-%d %H:%M:%S}" for at in (start, end))
+    return QueryInvalid(f"the window is empty: {shown} {frame.zone}; it must begin before it ends", suggestions=near)
 
 
 def _clean(text: str) -> str:

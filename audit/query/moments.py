@@ -2,7 +2,7 @@
 
 last wednesday afternoon    the Wednesday before today (never today), 12:00 to 18:00
 wednesday last week, 上周三  the Wednesday of the calendar week before this one; weeks begin on Monday
-2h ago, 2小时前              an instant        last 2 hours, 最近2小时, 2h, PT2H   the time since
+2h ago, half an hour ago, 2小时前   an instant        last 2 hours, 最近2小时, 2h, PT2H   the time since
 2026-11-25, 2026-W48, 2026-11-25T14:00, 2026-11-25T06:30:00.123Z, 25 nov 2026, 11月25日下午3点
 """
 
@@ -129,6 +129,7 @@ def _spoken_duration(text: str) -> Duration | None:
 
 
 def _relative(text: str, frame: Frame) -> Span | None:
+    text = phrases.JUST_NOW.get(text, text)
     if (found := _AGO.fullmatch(text)) and (length := duration(found[1])):
         at = length.shift(frame.now, frame.zone, -1)
         return Span(at, at, instant=True)

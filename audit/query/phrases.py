@@ -39,8 +39,12 @@ PARTS = {
     "morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 24),
     "凌晨": (0, 6), "早上": (6, 12), "早晨": (6, 12), "清晨": (6, 12), "早": (6, 12), "上午": (6, 12), "中午": (11, 14),
     "下午": (12, 18), "傍晚": (18, 24), "晚上": (18, 24), "夜里": (18, 24), "晚": (18, 24),
+    "夜": (18, 24),
 }  # fmt: skip
 """Part of a day → first hour, hour after the last."""
+
+JUST_NOW = {"just now": "10m", "刚才": "10m", "刚刚": "10m"}
+"""Vague words → how far back they reach; what is understood is told before every answer."""
 
 CLOCK_UNITS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds", "秒", "秒钟"), 1),
@@ -56,7 +60,11 @@ CALENDAR_UNITS = {
 }
 """Units that keep the wall clock: a day is 23 or 25 hours long where the zone makes it so."""
 
-NUMBER = r"\d{1,6}(?:\.\d{1,3})?|[零〇一二两三四五六七八九十]{1,3}|半"
+_NUMBER_WORDS = {
+    "half an": 0.5, "half a": 0.5, "half": 0.5, "an": 1, "a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5,
+    "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
+}  # fmt: skip
+NUMBER = rf"\d{{1,6}}(?:\.\d{{1,3}})?|[零〇一二两三四五六七八九十]{{1,3}}|半|(?:{'|'.join(_NUMBER_WORDS)})(?= )"
 _DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 
 
@@ -67,9 +75,11 @@ def normalise(text: str) -> str:
 
 
 def number(text: str) -> float:
-    """`3`, `1.5`, `三`, `十二`, `二十`, `半`. Raises ValueError."""
+    """`3`, `1.5`, `三`, `十二`, `二十`, `半`, `half an`. Raises ValueError."""
     if text == "半":
         return 0.5
+    if text in _NUMBER_WORDS:
+        return _NUMBER_WORDS[text]
     if text[0].isascii():
         return float(text)
     tens, ten, ones = text.partition("十")

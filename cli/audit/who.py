@@ -172,7 +172,7 @@ def _summary(answer: Answer, zone: tzinfo) -> str:
         text += " There is more; narrow the window."
     if answer.before is not None:
         head = answer.before.event
-        ago = age((answer.interval.end - head.time).total_seconds())
+        ago = age((answer.interval.start - head.time).total_seconds())
         when = f"{clock(head.time, zone, None)} ({ago} earlier)"
         text += f" The last before: {when}, {author(head)}, id {head.id[:SHORT_ID]}."
     elif not answer.changes and answer.baseline:

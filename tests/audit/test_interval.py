@@ -43,6 +43,17 @@ def read(text: str, now: datetime = NOW, zone: ZoneInfo = SHANGHAI) -> str:
         ("the day before yesterday", "2026-11-28 00:00 – 2026-11-29 00:00"),
         ("this week", "2026-11-30 00:00 – 2026-12-07 00:00"),
         ("last week", "2026-11-23 00:00 – 2026-11-30 00:00"),
+        ("this morning", "2026-11-30 06:00 – 12:00"),
+        ("this afternoon", "2026-11-30 12:00 – 18:00"),
+        ("tonight", "2026-11-30 18:00 – 2026-12-01 00:00"),
+        ("last night", "2026-11-29 18:00 – 2026-11-30 00:00"),
+        ("since an hour ago", "2026-11-30 09:20 – 10:20"),
+        ("since half an hour ago", "2026-11-30 09:50 – 10:20"),
+        ("since two days ago", "2026-11-28 10:20 – 2026-11-30 10:20"),
+        ("last half hour", "2026-11-30 09:50 – 10:20"),
+        ("yesterday at noon to 2pm", "2026-11-29 12:00 – 14:00"),
+        ("yesterday noon to now", "2026-11-29 12:00 – 2026-11-30 10:20"),
+        ("just now", "2026-11-30 10:10 – 10:20"),
         ("last month", "2026-10-01 00:00 – 2026-11-01 00:00"),
         ("last year", "2025-01-01 00:00 – 2026-01-01 00:00"),
         ("2h", "2026-11-30 08:20 – 10:20"),
@@ -77,6 +88,11 @@ def read(text: str, now: datetime = NOW, zone: ZoneInfo = SHANGHAI) -> str:
         ("上周", "2026-11-23 00:00 – 2026-11-30 00:00"),
         ("上个月", "2026-10-01 00:00 – 2026-11-01 00:00"),
         ("昨天", "2026-11-29 00:00 – 2026-11-30 00:00"),
+        ("刚才", "2026-11-30 10:10 – 10:20"),
+        ("今早", "2026-11-30 06:00 – 12:00"),
+        ("今晚", "2026-11-30 18:00 – 2026-12-01 00:00"),
+        ("昨夜", "2026-11-29 18:00 – 2026-11-30 00:00"),
+        ("昨天正午到下午2点", "2026-11-29 12:00 – 14:00"),
         ("昨晚", "2026-11-29 18:00 – 2026-11-30 00:00"),
         ("前天凌晨", "2026-11-28 00:00 – 06:00"),
         ("最近3天", "2026-11-27 10:20 – 2026-11-30 10:20"),
@@ -119,6 +135,11 @@ def test_last_wednesday_is_before_today_while_of_last_week_is_of_the_week_before
         ("昨天3点", "昨天下午3点"),
         ("last wednesday 12:00", "since last wednesday 12:00"),
         ("2h ago", "since 2h ago"),
+        ("yesterday at midnight", "yesterday 24:00"),
+        ("yesterday noon", "since yesterday noon"),
+        ("now to today", "today to now"),
+        ("18:00 to 12:00", "12:00 to 18:00"),
+        ("today to yesterday", "yesterday to today"),
         ("three o'clock", "last wednesday afternoon"),
         ("last day", "since 2h"),
         ("", "last wednesday afternoon"),
@@ -137,7 +158,8 @@ def test_what_can_be_read_in_two_ways_is_refused_with_both(text: str, suggestion
     "text",
     [
         "2026-13-01", "2026-02-30", "2026-W54", "last wednesday 25:00", "last wednesday 12:60", "13:00 pm to 14:00 pm",
-        "下午9点", "yesterday 24:01 to now", "9999-12-31", "0001-01-01", "99999 years ago to now", "999999d", "now",
+        "下午9点", "yesterday 24:01 to now", "am", "a", "half", "an",
+        "tonight noon 3", "9999-12-31", "0001-01-01", "99999 years ago to now", "999999d", "now",
         "tomorrow", "today to yesterday", "a to b to c", "2026-11-25/2026-11-26/2026-11-27",
         "2026-11-25T14:00-18:00/PT1H", "p", "pt", "一一点", "x" * 201, "\x00", "last", "of", "/", "..", "到",
     ],
@@ -157,6 +179,20 @@ def test_the_second_end_may_be_a_time_of_the_first_ones_day() -> None:
 def test_since_reaches_until_now() -> None:
     assert since("2h", now=NOW, zone=SHANGHAI) == since("2h ago", now=NOW, zone=SHANGHAI)
     assert since("yesterday", now=NOW, zone=SHANGHAI).end == NOW
+
+
+@pytest.mark.parametrize("text", ["今天上午", "this afternoon", "18:00", "this sunday"])
+def test_since_what_is_to_come_says_that_it_lies_in_the_future(text: str) -> None:
+    now = datetime(2026, 11, 30, 4, 8, tzinfo=SHANGHAI)
+    with pytest.raises(QueryInvalid, match=r"lies in the future.*now it is 2026-11-30 04:08"):
+        since(text, now=now, zone=SHANGHAI)
+
+
+def test_a_range_the_wrong_way_round_is_refused_with_the_right_one() -> None:
+    with pytest.raises(QueryInvalid, match=r"nothing has happened yet after now.*'today to now'"):
+        between("now", "today", now=NOW, zone=SHANGHAI)
+    with pytest.raises(QueryInvalid, match=r"empty.*'12:00 to 18:00'"):
+        between("18:00", "12:00", now=NOW, zone=SHANGHAI)
 
 
 def test_an_interval_is_written_for_machines_in_utc() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -102,6 +102,13 @@ def test_where_nothing_changed_the_last_change_before_is_told(story: Project, se
     assert "0 changes. The last before: " in ended.err
 
 
+def test_the_last_change_before_is_so_far_from_the_beginning_of_the_window(story: Project, sentinelctl: Run) -> None:
+    told = json.loads(sentinelctl("audit", "who", "payment_invoke", "-o", "json").out)
+    last = datetime.fromisoformat(told["changes"][-1]["event"]["time"])
+    window = [(last + timedelta(minutes=minutes)).isoformat() for minutes in (10, 1200)]
+    assert "(10 min earlier)" in sentinelctl("audit", "who", "payment_invoke", "--between", *window).err
+
+
 def test_query_finds_by_resource_field_number_and_author(story: Project, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "query", "resource:payment_*", "field:count", "count>30", "author:ada", "-o", "ndjson")
     (line,) = ended.out.splitlines()
@@ -154,7 +161,7 @@ def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run)
         (["who", "x", "--since", "blargh"], "'blargh' is not a time"),
         (["who", "x", "--zone", "Asia/Shanghi"], "write 'Asia/Shanghai'"),
         (["who", "x", "--since", "1h", "--at", "now"], "--between, --since and --at name the time in three ways"),
-        (["who", "x", "--between", "now", "yesterday"], "it must begin before it ends"),
+        (["who", "x", "--between", "now", "yesterday"], "write 'yesterday to now'"),
         (["show", "ab"], "give at least 8 characters"),
         (["query", "--after", "nonsense"], "nonsense"),
     ],
