@@ -17,6 +17,7 @@ from sentinel_core.node import Budget, ClusterNode
 from sentinel_core.options import Statistics
 from sentinel_core.plan import Plan, Runtime, Snapshot
 from sentinel_core.rules import Kind, RuleSet
+from sentinel_core.rules.patterns import LONGEST_NAME
 from sentinel_core.slots import Build, Slot
 
 NONE: list[Any] = []
@@ -161,13 +162,14 @@ class Compiler:
     def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> list[Any]:
         """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it.
 
+        No pattern is tried on a longer name than LONGEST_NAME: names may come from outside, and be made to take long.
         Not to be changed: it may be the snapshot's own list.
         """
         if self.slots[kind].universal:
             return list(snapshot.rulesets[kind].rules) if kind in snapshot.rulesets else NONE
         named: list[Any] = snapshot.by_resource.get(kind, {}).get(resource, NONE)
         patterns = snapshot.patterns.get(kind)
-        if not patterns:
+        if not patterns or len(resource) > LONGEST_NAME:
             return named
         return [*named, *(rule for pattern, rule in patterns if pattern.fullmatch(resource))]
 

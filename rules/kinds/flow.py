@@ -130,16 +130,18 @@ class FlowRule(OriginRule):
 
     @classmethod
     def check_together(cls, rules: Sequence[Self]) -> Iterator[tuple[int, Finding]]:
-        if len({rule.resource for rule in rules}) == len(rules):
-            return
-        smallest: dict[Any, float] = {}
-        alike = [rule.model_copy(update={"count": 0.0, "id": None}) for rule in rules]
-        for rule, key in zip(rules, alike, strict=True):
-            smallest[key] = min(rule.count, smallest.get(key, rule.count))
-        for index, (rule, key) in enumerate(zip(rules, alike, strict=True)):
-            if rule.count > smallest[key]:
-                message = f"count is {rule.count:g} here and {smallest[key]:g} in a rule that is else the same: "
-                yield index, warning("SR221", "count", f"{message}the smaller decides; remove one")
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for index, rule in enumerate(rules):  # first by few fields, which nearly always tell rules apart
+            groups.setdefault((rule.resource, rule.limit_app, rule.grade, rule.strategy), []).append(index)
+        for group in groups.values() if len(groups) < len(rules) else ():
+            smallest: dict[FlowRule, float] = {}
+            alike = [rules[index].model_copy(update={"count": 0.0}) for index in group if len(group) > 1]
+            for index, key in zip(group, alike, strict=False):
+                smallest[key] = min(rules[index].count, smallest.get(key, rules[index].count))
+            for index, key in zip(group, alike, strict=False):
+                if rules[index].count > smallest[key]:
+                    message = f"count is {rules[index].count:g} here, {smallest[key]:g} in a rule that is else the same"
+                    yield index, warning("SR221", "count", f"{message}: the smaller decides; remove one")
 
     def _check_small_count(self) -> Iterator[Finding]:
         if self.count == 0:

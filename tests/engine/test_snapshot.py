@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sentinel_core import Blocked, Engine, Entry
 from sentinel_core.rules import KINDS, ParamFlowItem, Rule, RuleSet
+from sentinel_core.rules.patterns import LONGEST_NAME
 from sentinel_core.rules.registry import MODELS
 from sentinel_core.testing import FakeClock
 
@@ -200,3 +201,11 @@ def test_readers_never_see_an_empty_or_mixed_set_over_ten_thousand_swaps() -> No
     counted_node = engine.node("counted")
     assert counted_node is not None
     assert counted_node.threads == 0
+
+
+def test_no_pattern_is_tried_on_an_endless_name(clock: FakeClock) -> None:
+    """A name may come from outside: what is matched is bounded, so the time that it takes is."""
+    engine = Engine(clock=clock)
+    engine.load_rules("flow", [{"resource": "a.*", "regex": True, "count": 0}])
+    assert not engine.try_entry("a" * LONGEST_NAME)
+    assert engine.try_entry("a" * (LONGEST_NAME + 1))
