@@ -142,7 +142,7 @@ def output_options(command: Command) -> Command:
     for decorate in (
         click.option(
             "--json-into",
-            type=_FILE,
+            type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
             expose_value=False,
             callback=_remember("json_into"),

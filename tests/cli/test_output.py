@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import stat
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from sentinel_core.cli.encode import to_json, to_yaml
+from sentinel_core.cli.exits import Exit
+from sentinel_core.cli.main import run
 from sentinel_core.cli.output import Output, OutputError, View, _write_whole, table, wants_colour
 from sentinel_core.cli.text import Span, Styled, display_width
 
@@ -192,3 +195,31 @@ def test_json_into_never_replaces_what_is_no_file(tmp_path: Path) -> None:
     assert pipe.is_fifo()
     assert link.is_symlink()
     os.close(reader)
+
+
+def test_json_into_a_link_without_a_target_makes_the_target(tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to("later.json")
+    _write_whole(tmp_path / "link.json", "{}")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "later.json").read_text() == "{}"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a device")
+def test_json_into_a_device_leaves_the_device(tmp_path: Path) -> None:
+    null = tmp_path / "null"
+    try:
+        os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("this container makes no devices")
+    with contextlib.suppress(OutputError):  # a file system mounted without devices refuses to open it
+        _write_whole(null, "{}")
+    assert null.is_char_device()
+
+
+def test_json_into_a_folder_is_a_wrong_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["version", "--json-into", "."]) == Exit.USAGE
+    assert "'.' is a directory" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
