@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.query.grammar import resource_condition
 from sentinel_core.audit.query.interval import Interval
+from sentinel_core.audit.query.near import Near, has_field, near
 from sentinel_core.audit.store.contract import AuditStore, Condition, EventHead, Query, Row
 
 FORMAT_VERSION = 1
@@ -113,6 +114,8 @@ class Answer:
     """Where nothing changed: the last change, or first sight, before the window."""
     truncated: bool
     """There is more than MAX_CHANGES; narrow the window."""
+    unknown: Near | None = None
+    """Where nothing at all is told: the resource or field that no event of any time names, and what is near it."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -152,7 +155,7 @@ def who(
         rows.append(row)
     rows.reverse()
     changed = [row for row in rows if row.action not in {"seen", "rejected"}]
-    return Answer(
+    answer = Answer(
         resource=resource,
         field=field,
         interval=interval,
@@ -162,6 +165,9 @@ def who(
         before=None if changed else _before(store, all_conditions, interval, field),
         truncated=truncated,
     )
+    if rows or answer.before:
+        return answer
+    return replace(answer, unknown=near(store, resource, field, conditions))
 
 
 def _rows(store: AuditStore, query: Query) -> Iterator[Row]:
@@ -174,7 +180,11 @@ def _rows(store: AuditStore, query: Query) -> Iterator[Row]:
 
 
 def _is_about(row: Row, field: str | None) -> bool:
-    return field is None or row.field is None or row.field == field or row.field.startswith(f"{field}.")
+    if field is None:
+        return True
+    if row.field is None:
+        return row.action == "rejected" or has_field(row, field)
+    return row.field == field or row.field.startswith(f"{field}.")
 
 
 def _before(

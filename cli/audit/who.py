@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 import click
 
 from sentinel_core.audit.query.interval import Interval, between, since
+from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
@@ -163,7 +164,15 @@ def _brief(change: FieldChange) -> str:
     return f"{change.resource}.{change.field} {value(change.old)} → {value(change.new)}"
 
 
+def _nothing_known(unknown: Near) -> str:
+    subject = unknown.asked if unknown.what == "resource" else f"the field {unknown.asked}"
+    hint = f"; did you mean {' or '.join(map(visible, unknown.known))}?" if unknown.known else ""
+    return f"0 changes. No change of {visible(subject)} is known{hint or '.'}"
+
+
 def _summary(answer: Answer, zone: tzinfo) -> str:
+    if answer.unknown is not None:
+        return _nothing_known(answer.unknown)
     parts = [plural(len(answer.changes), "change")]
     if answer.rejections:
         parts.append(f"{len(answer.rejections)} refused")

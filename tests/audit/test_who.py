@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sentinel_core.audit.query.interval import Interval, between, window
+from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import MAX_CHANGES, Answer, who
 from sentinel_core.audit.store.contract import Condition
 from sentinel_core.audit.store.sqlite import SqliteStore
@@ -107,6 +109,33 @@ def test_where_nothing_changed_the_change_before_is_told(told: SqliteStore) -> N
 def test_a_resource_nobody_knows_has_no_story(told: SqliteStore, afternoon: Interval) -> None:
     answer = ask(told, afternoon, "unknown")
     assert (answer.changes, answer.baseline, answer.rejections, answer.before) == ((), (), (), None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "near"),
+    [
+        ("payment_invok", None, Near("resource", "payment_invok", ("payment_invoke",))),
+        ("Payment-Invoke", None, Near("resource", "Payment-Invoke", ("payment_invoke",))),
+        ("zzz", None, Near("resource", "zzz", ())),
+        ("payment_invoke", "cuont", Near("field", "cuont", ("count",))),
+        ("payment_invoke", "nosuch", Near("field", "nosuch", ())),
+        ("payment_invok*", None, None),
+        ("payment_invoke", "maxQueueingTimeMs", None),
+    ],
+)
+def test_what_no_event_names_is_told_with_what_is_near_it(
+    told: SqliteStore, asked: str, field: str | None, near: Near | None
+) -> None:
+    answer = ask(told, Interval(datetime(2020, 1, 1, tzinfo=UTC), NOW, SHANGHAI), asked, field=field)
+    assert (answer.unknown and replace(answer.unknown, known=answer.unknown.known[:1])) == near
+    if near is not None:
+        assert (answer.changes, answer.baseline, answer.before) == ((), (), None)
+
+
+def test_a_name_that_was_last_seen_long_ago_is_known(told: SqliteStore, afternoon: Interval) -> None:
+    long_before = between("2020-01-01", "2020-01-02", now=NOW, zone=SHANGHAI)
+    assert ask(told, long_before).unknown is None
+    assert ask(told, afternoon).unknown is None
 
 
 def test_a_field_narrows_but_a_removed_rule_counts(

@@ -109,6 +109,15 @@ def test_the_last_change_before_is_so_far_from_the_beginning_of_the_window(story
     assert "(10 min earlier)" in sentinelctl("audit", "who", "payment_invoke", "--between", *window).err
 
 
+def test_a_name_that_no_event_knows_gets_the_one_that_was_meant(story: Project, sentinelctl: Run) -> None:
+    asked = sentinelctl("audit", "who", "payment_invok")
+    assert (asked.code, asked.out) == (0, "")
+    assert "No change of payment_invok is known; did you mean payment_invoke?" in asked.err
+    asked = sentinelctl("audit", "who", "payment_invoke", "--field", "cuont")
+    assert asked.code == 0
+    assert "No change of the field cuont is known; did you mean count?" in asked.err
+
+
 def test_query_finds_by_resource_field_number_and_author(story: Project, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "query", "resource:payment_*", "field:count", "count>30", "author:ada", "-o", "ndjson")
     (line,) = ended.out.splitlines()
