@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,19 +35,20 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay, parse_format
 from sentinel_core.datasources.names import is_rule_file
-from sentinel_core.datasources.notify import Note, folders_of, watch_folders
+from sentinel_core.datasources.notify import Note, folders_of, links_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 _QUIET_S = 0.012
-_QUIET_UNTOLD_S = 0.025
-"""Quiet time asked for where the kernel does not tell when a writer has closed."""
-_QUIET_SUSPECT_S = 0.25
-"""The same when the file shrank in place or is blank: that is how a rewrite in place begins."""
+_QUIET_UNTOLD_S = 0.15
+"""Age that a change must have where the kernel does not tell when a writer has closed."""
 _OPEN_WRITER_S = 2.0
-"""A writer that keeps the file open longer than this, quietly, is not waited for."""
+"""A writer is waited for so long after its last write, and while it goes on writing so long in all …"""
+_RESTLESS_S = 3.0
+"""… then it is said that the file is being written, and the rest of it is waited for by the loop."""
+_TURN_S = 0.01
 
 _Stamp = tuple[str, int, int, int, int, int]
 """name, device, inode, size, mtime ns, ctime ns"""
@@ -58,10 +59,30 @@ class _Look:
     """A folder's or file's outside (without content) at one moment."""
 
     stamps: tuple[_Stamp, ...]
+    links_ns: int = 0
+    """When the newest of the symbolic links on the way was made."""
+    folder_ns: int = field(default=0, compare=False)
+    """When a name was last added to or removed from the item's folder: also other files', so it is no change."""
 
     @property
-    def mtime_ns(self) -> int:
-        return max((stamp[4] for stamp in self.stamps), default=0)
+    def written_ns(self) -> int:
+        """When the newest of the files was written (or renamed), by the clock of the file system."""
+        return max((stamp[5] for stamp in self.stamps), default=0)
+
+    @property
+    def changed_ns(self) -> int:
+        """When this came to be what it is: also by another target of a link, or by the removal of a file."""
+        return max(self.written_ns, self.links_ns, self.folder_ns)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the kernel has told of an item since its watch began."""
+
+    writing: set[str] = field(default_factory=set)
+    """Names that were written to and not closed since."""
+    ended: _Look | None = None
+    """How it looked when something was closed, renamed or removed for the last time."""
 
 
 class FileSource:
@@ -76,6 +97,7 @@ class FileSource:
         poll_s: float | None = None,
         environment: str = "default",
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`kind` and `format` as in `Layout`; `environment` names the overlay of a folder; `poll_s` looks every so
         often instead of being told by the kernel."""
@@ -84,12 +106,13 @@ class FileSource:
         self._poll_s = poll_s
         self._prefix = f"/{environment}/file"
         self._monotonic = monotonic
+        self._now = now
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
         self._returned: dict[str, _Look] = {}
         """By item: how it looked from outside when it was last returned."""
-        self._being_written: dict[str, set[str]] = {}
-        """By item, while its watch runs on inotify: names that were written to and not closed since."""
+        self._told: dict[str, _Told] = {}
+        """By item, while its watch runs on inotify."""
 
     @property
     def uri(self) -> str:
@@ -104,8 +127,11 @@ class FileSource:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def read(self, item: Item) -> Reading:
+        return self._read(item, self._settled)
+
+    def _read(self, item: Item, look_and_read: Callable[[Item], tuple[_Look, tuple[SourceText, ...]]]) -> Reading:
         try:
-            look, texts = self._stable(item)
+            look, texts = look_and_read(item)
         except PermissionError as error:
             raise SourceDenied(f"{error.filename}: {error.strerror}; let this user read it") from error
         except OSError as error:
@@ -116,40 +142,47 @@ class FileSource:
             return Absent(
                 f"{item.key} is missing" if not Path(item.key).is_dir() else f"{item.key} holds no rule files"
             )
-        provenance = Provenance(channel="file", published_at=datetime.fromtimestamp(look.mtime_ns / 1e9, UTC))
+        provenance = Provenance(channel="file", published_at=datetime.fromtimestamp(look.changed_ns / 1e9, UTC))
         return Revision(texts, item.source, _version(look, texts), provenance, observed=True)
 
-    def _stable(self, item: Item) -> tuple[_Look, tuple[SourceText, ...]]:
-        """Reads until nothing changed from before the read until some quiet time after it."""
+    def _settled(self, item: Item) -> tuple[_Look, tuple[SourceText, ...]]:
+        """Waits until no writer is at it, then reads; again, when something changed from before the read until after
+        it."""
         path = Path(item.key)
-        give_up = self._monotonic() + _OPEN_WRITER_S
+        began = since = self._monotonic()
+        look = self._look(path)
         while True:
-            before = self._look(path)
-            texts = self._texts(path, before)
-            if quiet := self._quiet_time(item, before, texts):
-                time.sleep(quiet)
-            waited = self._monotonic() > give_up
-            if self._look(path) == before and (waited or not self._open_writer(item)) and texts is not None:
-                return before, texts
-            if self._monotonic() > give_up + _OPEN_WRITER_S:
-                raise SourceUnavailable(f"{item.key} is being written without a pause; write it aside and rename it")
+            wait = self._still_to_wait(item, look, self._monotonic() - since)
+            if wait > 0:
+                time.sleep(min(wait, _TURN_S))
+            elif (texts := self._texts(path, look)) is not None and self._look(path) == look:
+                return look, texts
+            seen, now = self._look(path), self._monotonic()
+            if seen != look:
+                look, since = seen, now
+            if now - since > _OPEN_WRITER_S or now - began > _RESTLESS_S:
+                raise SourceUnavailable(
+                    f"{item.key} is being written and was not closed; it is taken when it is whole. "
+                    "To be taken at once, write it aside and rename it"
+                )
 
-    def _quiet_time(self, item: Item, look: _Look, texts: tuple[SourceText, ...] | None) -> float:
+    def _at_once(self, item: Item) -> tuple[_Look, tuple[SourceText, ...]]:
+        """After a write of our own, which is whole."""
+        look = self._look(Path(item.key))
+        return look, self._texts(Path(item.key), look) or ()
+
+    def _still_to_wait(self, item: Item, look: _Look, unchanged_s: float) -> float:
+        """Seconds; none or less when it can be taken. `unchanged_s`: how long it has been seen to look like that."""
         with self._lock:
-            last = self._returned.get(item.key)
-            writing = self._being_written.get(item.key)
-        if not writing and (look == last or not look.stamps):
+            last, told = self._returned.get(item.key), self._told.get(item.key)
+            if told is not None and told.writing:
+                return _TURN_S
+        if look == last or not look.stamps:
             return 0.0
-        if writing is not None or texts is None:
-            return _QUIET_S
-        sizes = {stamp[:3]: stamp[3] for stamp in last.stamps} if last else {}
-        shrunk = any(stamp[3] < sizes.get(stamp[:3], 0) for stamp in look.stamps)
-        blank = any(not text.content.strip() for text in texts)
-        return _QUIET_SUSPECT_S if shrunk or blank else _QUIET_UNTOLD_S
-
-    def _open_writer(self, item: Item) -> bool:
-        with self._lock:
-            return bool(self._being_written.get(item.key))
+        if told is not None and told.ended == look:
+            return _QUIET_S - unchanged_s
+        age_s = self._now().timestamp() - look.written_ns / 1e9
+        return _QUIET_UNTOLD_S - max(unchanged_s, age_s)
 
     def _look(self, path: Path) -> _Look:
         """Raises OSError for all but absence, SourceMisconfigured for what can never be rules."""
@@ -165,9 +198,13 @@ class FileSource:
             if not stat.S_ISREG(each.st_mode):
                 raise SourceMisconfigured(f"{path}: {name} is neither a file nor a folder of files")
         check_size(sum(each.st_size for _, each in files), str(path))
+        is_folder = stat.S_ISDIR(status.st_mode)
+        places = [path / name for name, _ in files] if is_folder else [path]
         return _Look(
-            tuple((name, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in files)
-        )  # fmt: skip
+            tuple((name, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in files),
+            links_ns=_newest_link_ns(path, places),
+            folder_ns=max((status.st_ctime_ns, *_ctimes(path / OVERLAYS))) if is_folder else 0,
+        )
 
     def _folder(self, path: Path) -> Iterator[tuple[str, os.stat_result]]:
         """The documents, and the overlay; nothing where there is an overlay alone, which is no document."""
@@ -193,10 +230,11 @@ class FileSource:
 
         def changed(notes: Sequence[Note]) -> None:
             nonlocal last
-            self._track_writers(item, notes)
+            self._hear(item, notes)
             if notes and all(note.is_open_write for note in notes):
                 return  # the closing of the file will be told
             look = self._look_or_error(path)
+            self._heard(item, notes, look)
             if look != last:
                 last = look
                 wake()
@@ -205,23 +243,34 @@ class FileSource:
             watch_folders(lambda: self._watched(path), changed, stop, poll_s=self._poll_s)
         finally:
             with self._lock:
-                self._being_written.pop(item.key, None)
+                self._told.pop(item.key, None)
 
     def _watched(self, path: Path) -> frozenset[Path]:
         """The overlay's folder may come later: until then the folder is watched in which it would be made."""
         return folders_of(path).union(*(folders_of(path / name) for name in self._layout.overlays))
 
-    def _track_writers(self, item: Item, notes: Sequence[Note]) -> None:
-        if self._poll_s is not None or not notes:
-            return
+    def _hear(self, item: Item, notes: Sequence[Note]) -> None:
+        """Notes who writes. Without notes nothing is known: the watch begins, or there is none but polling."""
         overlays = os.path.realpath(Path(item.key) / OVERLAYS)
         with self._lock:
-            writing = self._being_written.setdefault(item.key, set())
+            if not notes:
+                self._told.pop(item.key, None)
+                return
+            writing = self._told.setdefault(item.key, _Told()).writing
             for note in notes:
                 is_overlay = os.path.realpath(note.folder) == overlays
                 name = f"{OVERLAYS}/{note.name}" if is_overlay else note.name
                 counts = name in self._layout.overlays if is_overlay else is_rule_file(note.name)
-                (writing.add if note.is_open_write and counts else writing.discard)(name)
+                if note.is_open_write and counts:
+                    writing.add(name)
+                elif note.is_ending:
+                    writing.discard(name)
+
+    def _heard(self, item: Item, notes: Sequence[Note], look: _Look | str) -> None:
+        with self._lock:
+            told = self._told.get(item.key)
+            if told is not None and isinstance(look, _Look) and any(note.is_ending for note in notes):
+                told.ended = look
 
     def _look_or_error(self, path: Path) -> _Look | str:
         try:
@@ -255,7 +304,7 @@ class FileSource:
                     for file in {path / stamp[0] for stamp in self._look(path).stamps} - files.keys():
                         file.unlink()
                         sync_folder(file.parent)
-                written = self.read(item)
+                written = self._read(item, self._at_once)
         except PermissionError as error:
             raise SourceDenied(f"{error.filename}: {error.strerror}; let this user write there") from error
         except OSError as error:
@@ -294,8 +343,23 @@ def _present(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_
 
 
 def _version(look: _Look, texts: Sequence[SourceText]) -> str:
-    """The time tells A→B today from A→B tomorrow; the digest tells two writes within one tick of the clock apart."""
-    return f"{look.mtime_ns}-{content_digest(texts)[:12]}"
+    """The time tells A→B today from A→B tomorrow; the digest tells two writes within one tick of the clock apart. It is
+    the time at which this host saw a change: a copy may keep the time of writing, and a link may point back."""
+    return f"{look.changed_ns}-{content_digest(texts)[:12]}"
+
+
+def _newest_link_ns(path: Path, places: Sequence[Path]) -> int:
+    """Among the links to `path` and those that its files are."""
+    links = [*links_of(path), *(link for place in places if place.is_symlink() for link in links_of(place))]
+    return max((ns for link in links for ns in _ctimes(link)), default=0)
+
+
+def _ctimes(path: Path) -> list[int]:
+    """The one of what is there, itself and not what it points to; none where nothing is."""
+    try:
+        return [path.lstat().st_ctime_ns]
+    except OSError:
+        return []
 
 
 def _mode(path: Path) -> int:

@@ -32,6 +32,8 @@ _LOST = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED
 _EVENT = struct.Struct("iIII")
 
 _DEFAULT_POLL_S = 0.1
+_MOST_LINKS = 40
+"""As the kernel follows."""
 _RECHECK_S = 30.0
 """How often the watched folders are looked at without an event: a renamed grandparent makes none."""
 
@@ -48,6 +50,11 @@ class Note:
     def is_open_write(self) -> bool:
         """Bytes were written and the file was not closed since."""
         return bool(self.mask & _MODIFY)
+
+    @property
+    def is_ending(self) -> bool:
+        """A writer is done with the file: it was closed, renamed, made anew or removed. Rights and times are no end."""
+        return not self.mask & (_MODIFY | _ATTRIB)
 
     @property
     def folder_lost(self) -> bool:
@@ -165,19 +172,28 @@ def _identified(folders: Iterable[Path]) -> frozenset[tuple[Path, int, int]]:
 def folders_of(path: Path) -> frozenset[Path]:
     """The folders in which a change can make `path` another thing: its own, that of every symbolic link on the way to
     it, the folder it is itself; the nearest that exists where it is missing."""
-    folders: set[Path] = set()
+    links, nearest = _way(path)
+    return frozenset({*(link.parent for link in links), nearest})
+
+
+def links_of(path: Path) -> list[Path]:
+    """The symbolic links on the way to `path`, itself among them if it is one."""
+    return _way(path)[0]
+
+
+def _way(path: Path) -> tuple[list[Path], Path]:
+    """The symbolic links that are followed to `path`, and the folder that was come to."""
+    links: list[Path] = []
     current, rest = Path("/"), list(path.absolute().parts[1:])
-    hops = 0
-    while rest and hops < 40:
+    while rest and len(links) < _MOST_LINKS:
         step = current / rest.pop(0)
         if step.is_symlink():
-            folders.add(current)
+            links.append(step)
             target = step.readlink()
-            hops += 1
             rest = [*target.parts[1 if target.is_absolute() else 0 :], *rest]
             current = Path("/") if target.is_absolute() else current
         elif step.is_dir():
             current = step
         else:
             break
-    return frozenset({*folders, current})
+    return links, current

@@ -214,8 +214,8 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.fixture(params=WORLDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    # How long a file that shrank must be quiet is the subject of test_file.py; here it would only be waited for.
-    monkeypatch.setattr("sentinel_core.datasources.file._QUIET_SUSPECT_S", 0.05)
+    # How long a file must be quiet is the subject of test_file.py; here it would only be waited for.
+    monkeypatch.setattr("sentinel_core.datasources.file._QUIET_UNTOLD_S", 0.05)
     made: World = WORLDS[request.param](tmp_path)
     yield made
     made.source.close()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import stat
 import threading
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from sentinel_core.datasources import (
     SourceConflict,
     SourceDenied,
     SourceMisconfigured,
+    SourceUnavailable,
     notify,
 )
 from sentinel_core.rules import Provenance, Revision, SourceText
@@ -80,6 +84,52 @@ def test_d13_a_compare_in_the_middle_of_a_rewrite_waits_for_the_writer(
     writer.join()
     recorder.wait_active(B)
     assert recorder.contents == [A, B]
+
+
+def test_d13_a_writer_that_pauses_is_waited_for_and_told_of(
+    tmp_path: Path, recorder: Any, subscribe: Any, wait_reason: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it pauses: half a document never becomes active."""
+    monkeypatch.setattr("sentinel_core.datasources.file._OPEN_WRITER_S", 0.05)
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(A)
+    subscription = subscribe(FileSource(path), recorder)
+    subscription.wait_ready(5)
+    with path.open("wb", buffering=0) as file:
+        file.write(b"flowRules: [{resource: a}]\n# ")
+        subscription.refresh(5)
+        wait_reason(subscription, "is being written and was not closed")
+        path.chmod(0o600)  # somebody else's change of rights does not mean that the writer is done
+        subscription.refresh(5)
+        file.write(b"more\n")
+    recorder.wait_active(b"flowRules: [{resource: a}]\n# more\n")
+    assert recorder.contents == [A, b"flowRules: [{resource: a}]\n# more\n"]
+
+
+def test_d13_a_writer_that_never_pauses_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentinel_core.datasources.file._RESTLESS_S", 0.05)
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(A)
+    monkeypatch.setattr("sentinel_core.datasources.file.time.sleep", lambda _: path.write_bytes(os.urandom(9)))
+    with pytest.raises(SourceUnavailable, match="is being written and was not closed"):
+        read(FileSource(path))
+
+
+def test_d13_a_file_that_was_just_written_is_looked_at_again_before_it_is_taken(tmp_path: Path) -> None:
+    """Nobody told of its closing: at the start, and while polling."""
+    path = tmp_path / "rules.yaml"
+    writing = threading.Thread(target=write_slowly, args=(path, B))
+    path.write_bytes(A)
+    writing.start()
+    assert read(FileSource(path)).texts[0].content == B
+    writing.join()
+
+
+def test_a_file_that_was_written_a_while_ago_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(A)
+    monkeypatch.setattr("sentinel_core.datasources.file.time.sleep", lambda _: pytest.fail("it waited"))
+    assert read(FileSource(path, now=lambda: datetime.now(UTC) + timedelta(seconds=1))).texts[0].content == A
 
 
 def test_d13_a_renamed_file_is_another_inode_and_is_followed(tmp_path: Path, recorder: Any, subscribe: Any) -> None:
@@ -233,9 +283,79 @@ def test_the_version_is_this_hosts_observation(tmp_path: Path) -> None:
     path.write_bytes(A)
     revision = read(FileSource(path))
     assert revision.observed is True
-    assert revision.version.startswith(str(path.stat().st_mtime_ns))
+    assert revision.version.startswith(str(path.stat().st_ctime_ns))
     assert revision.provenance.channel == "file"
     assert revision.provenance.author is None
+
+
+def flip_link(tmp_path: Path) -> Callable[[str], None]:
+    for name, content in (("a", A), ("b", B)):
+        (tmp_path / f"{name}.yaml").write_bytes(content)
+
+    def flip(name: str) -> None:
+        (tmp_path / "next").symlink_to(f"{name}.yaml")
+        (tmp_path / "next").replace(tmp_path / "rules.yaml")
+
+    return flip
+
+
+def flip_folder_link(tmp_path: Path) -> Callable[[str], None]:
+    for name, content in (("a", A), ("b", B)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rules.yaml").write_bytes(content)
+    (tmp_path / "rules.yaml").symlink_to("..data/rules.yaml")
+
+    def flip(name: str) -> None:
+        (tmp_path / "next").symlink_to(name)
+        (tmp_path / "next").replace(tmp_path / "..data")
+
+    return flip
+
+
+def flip_copy(tmp_path: Path) -> Callable[[str], None]:
+    for name, content in (("a", A), ("b", B)):
+        (tmp_path / f"{name}.yaml").write_bytes(content)
+        os.utime(tmp_path / f"{name}.yaml", ns=(1, 1))
+    return lambda name: shutil.copy2(tmp_path / f"{name}.yaml", tmp_path / "rules.yaml") and None
+
+
+def flip_rename(tmp_path: Path) -> Callable[[str], None]:
+    for name, content in (("a", A), ("b", B)):
+        (tmp_path / f"{name}.yaml").write_bytes(content)
+
+    def flip(name: str) -> None:
+        if (tmp_path / "rules.yaml").exists():
+            (tmp_path / "rules.yaml").rename(tmp_path / f"{'b' if name == 'a' else 'a'}.yaml")
+        (tmp_path / f"{name}.yaml").rename(tmp_path / "rules.yaml")
+
+    return flip
+
+
+@pytest.mark.parametrize("flips", [flip_link, flip_folder_link, flip_copy, flip_rename])
+def test_each_return_to_older_content_is_a_version_of_its_own(
+    tmp_path: Path, flips: Callable[[Path], Callable[[str], None]]
+) -> None:
+    """A → B → A → B are four events, whose ids are made of the versions."""
+    flip, versions = flips(tmp_path), []
+    for name in "abab":
+        flip(name)
+        versions.append(read(FileSource(tmp_path / "rules.yaml")).version)
+        assert read(FileSource(tmp_path / "rules.yaml")).version == versions[-1], "nothing was touched"
+        time.sleep(0.01)  # more than a tick of the file system's clock
+    assert len(set(versions)) == 4
+
+
+def test_a_file_that_leaves_a_folder_twice_makes_two_versions(tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (folder / "a.yaml").write_bytes(A)
+    versions = []
+    for _ in range(2):
+        (folder / "b.yaml").write_bytes(B)
+        (folder / "b.yaml").unlink()
+        versions.append(read(FileSource(folder)).version)
+        time.sleep(0.01)  # as above
+    assert len(set(versions)) == 2
 
 
 def test_what_is_no_file_is_refused_without_opening_it(tmp_path: Path) -> None:
