@@ -79,7 +79,8 @@ def test_load_limits_only_what_is_beyond_the_best_throughput(clock: FakeClock) -
 def test_a_rule_on_the_load_has_it_read(engine: Engine) -> None:
     engine.load_rules("system", [{"highestSystemLoad": 1000}])
     engine.collectors.refresh()
-    assert engine.explain("r")[1]["live"]["load"] >= 0
+    told = next(slot for slot in engine.explain("r") if slot["slot"] == "system")
+    assert told["live"]["load"] >= 0
 
 
 def test_cpu_usage_is_the_busy_share_between_two_readings(tmp_path: Path) -> None:
@@ -159,9 +160,16 @@ def test_values_that_were_not_used_for_long_are_forgotten(engine: Engine) -> Non
 
 def test_slots_are_asked_in_order_and_the_order_is_a_setting(clock: FakeClock) -> None:
     usual = ("authority", "system", "flow", "biz_metric", "degrade", "param_flow")
-    assert Engine(clock=clock).slots() == usual
-    assert Engine(clock=clock, slot_order=("degrade",)).slots()[:2] == ("degrade", "authority")
+    assert tuple(slot for slot in Engine(clock=clock).slots() if slot in usual) == usual
+    assert Engine(clock=clock, slot_order=("degrade",)).slots()[0] == "degrade"
     java = Engine(clock=clock, compat="sentinel-1.8.9").slots()
-    assert java == ("authority", "system", "param_flow", "flow", "biz_metric", "degrade")
-    with pytest.raises(ValueError, match="the slots are authority"):
+    assert tuple(slot for slot in java if slot in usual) == (
+        "authority",
+        "system",
+        "param_flow",
+        "flow",
+        "biz_metric",
+        "degrade",
+    )
+    with pytest.raises(ValueError, match=r"the slots are .*authority"):
         Engine(slot_order=("flows",))

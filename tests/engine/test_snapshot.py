@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from sentinel_core import Blocked, Engine, Entry
 from sentinel_core.rules import KINDS, ParamFlowItem, Rule, RuleSet
 from sentinel_core.rules.patterns import LONGEST_NAME
 from sentinel_core.rules.registry import MODELS
+from sentinel_core.rules.strategies import drawn_from_fields
 from sentinel_core.testing import FakeClock
 
 Calls = Callable[..., int]
@@ -29,6 +30,8 @@ LEAST: dict[str, dict[str, Any]] = {
     "authority": {"resource": "r", "limitApp": "app"},
     "param_flow": {"resource": "r", "paramIdx": 1, "count": 5, "clusterConfig": {"flowId": 1}},
 }
+for added in set(KINDS) - set(LEAST):  # such a kind says by its fields what it needs
+    LEAST[added] = {**find(drawn_from_fields(MODELS[added]), lambda item: "resource" in item), "resource": "r"}
 FIELDS = [(kind, name) for kind in KINDS for name in MODELS[kind].model_fields if name not in ("id", "resource")]
 
 
