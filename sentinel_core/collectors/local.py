@@ -121,14 +121,14 @@ class Metrics:
         }
 
     def report(
-        self, now: int, metric: str, ok: bool, resource: str | None, dimension: str | None, count: int = 1
+        self, now: int, metric: str, ok: bool, resource: str | None, dimension: str | None, count: float = 1
     ) -> None:
         """Adds samples to the window of every rule they belong to: without a resource, to all of the metric."""
         for window in self.windows.get(metric, ()):
             if resource is not None and window.resource != resource:
                 continue
             if window.dimension is None or window.dimension == dimension:
-                window.add(now, ok, count)
+                window.add(now, ok, int(count))
 
     def set_gauge(self, now: int, metric: str, value: float, resource: str | None, dimension: str | None) -> bool:
         """Sets a number; one that is not finite is counted and changes nothing. False: there are too many already, and
