@@ -218,6 +218,17 @@ def test_an_invalid_head_is_rolled_back_from_what_engines_run(project: Project, 
     assert project.rules.read_text(encoding="utf-8") == with_count(20)
 
 
+@pytest.mark.parametrize(("target", "change"), [([], "0 changed"), (["--to", "2"], "count  30 → 25")])
+@pytest.mark.parametrize(("flag", "then"), [("--dry-run", "Dry run"), ("--no-input", "next: add --yes"), ("--yes", "")])
+def test_from_an_invalid_head_the_difference_is_shown_before_anything_is_asked_or_done(
+    project: Project, sentinelctl: Run, flag: str, then: str, target: list[str], change: str
+) -> None:
+    project.commit(with_count("2O"), "A typo")
+    err = sentinelctl("rules", "rollback", *target, flag).err
+    assert err.startswith("note: the rules that stand are not valid; engines run older ones, so revision 3 (")
+    assert change in err.partition(then or "no such words")[0]
+
+
 def test_deleted_rules_come_back(project: Project, sentinelctl: Run) -> None:
     git(project.repo, "rm", "-q", "sentinel-rules.yaml")
     git(project.repo, "commit", "-qm", "Oops")
