@@ -14,21 +14,21 @@ from sentinel_core import fork, views
 from sentinel_core.activation import Activation, by_hand
 from sentinel_core.answers import Answers, BlockHandler
 from sentinel_core.audit.events import EventSink
-from sentinel_core.bounds import told
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics, is_number_of_samples
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
-from sentinel_core.entry import Blocked, Entry
+from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
 from sentinel_core.gate import UNGUARDED, Core, Gate
 from sentinel_core.guard import AsyncEntry
 from sentinel_core.health import Health
+from sentinel_core.listeners import BlockListener, BreakerListener, Listeners
 from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
-from sentinel_core.plan import PLAIN, Args, Beyond, Plan, Snapshot, Transition
+from sentinel_core.plan import PLAIN, Args, Plan, Snapshot
 from sentinel_core.remarks import annotated, refuse_as_java
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
@@ -40,10 +40,6 @@ logger = logging.getLogger("sentinel_core")
 
 INBOUND = "__total_inbound_traffic__"
 MAX_RESOURCES = 6000
-BreakerListener = Callable[[Transition], None]
-"""Called after a breaker moved, on the thread of the call that moved it, outside all locks."""
-BlockListener = Callable[[Blocked, int, str], None]
-"""Called with a refusal, its requests and who called ("" where unknown), on the call's thread, outside all locks."""
 
 
 class Engine(Gate):
@@ -116,8 +112,7 @@ class Engine(Gate):
         self._subscribe_lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
         self._answers = Answers()
-        self._listeners: list[BreakerListener] = []
-        self._block_listeners: list[BlockListener] = []
+        self._listeners = Listeners(self.core)
         self._failures = 0
         self._last_failure: str | None = None
         self._failure_said = -(1 << 61)
@@ -354,28 +349,11 @@ class Engine(Gate):
 
     def on_breaker(self, listener: BreakerListener) -> Callable[[], None]:
         """Adds a listener for the moves of breakers; returns what removes it again."""
-        self._listeners = [*self._listeners, listener]
-
-        def remove() -> None:
-            self._listeners = [each for each in self._listeners if each is not listener]
-
-        return remove
+        return self._listeners.add_breaker(listener)
 
     def on_block(self, listener: BlockListener) -> Callable[[], None]:
         """Adds a listener for refusals; returns what removes it again. It makes every refusal dearer: be quick."""
-        self._listen_to_blocks([*self._block_listeners, listener])
-        return lambda: self._listen_to_blocks([each for each in self._block_listeners if each is not listener])
-
-    def _listen_to_blocks(self, listeners: list[BlockListener]) -> None:
-        self._block_listeners = listeners
-        self.core.observer = self._blocked if listeners else None
-
-    def _blocked(self, blocked: Blocked, count: int, origin: str) -> None:
-        for listener in self._block_listeners:
-            try:
-                listener(blocked, count, origin)
-            except Exception as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
-                self._failed(error)
+        return self._listeners.add_block(listener)
 
     def status(self) -> dict[str, Any]:
         """What an operator asks first; plain JSON values."""
@@ -484,17 +462,4 @@ class Engine(Gate):
             logger.error("internal error; the call passes unchecked", exc_info=error)
 
     def _news_ready(self) -> None:
-        with self._guarded:
-            news, self.core.news = self.core.news, []
-        for happened in news:
-            if isinstance(happened, Exception):
-                self._failed(happened)
-                continue
-            if isinstance(happened, Beyond):
-                logger.warning("%s", told(happened))
-                continue
-            for listener in self._listeners:
-                try:
-                    listener(happened)
-                except BaseException as error:  # noqa: BLE001 (no listener is trusted; the decision stands)
-                    self._failed(error)
+        self._listeners.tell()

@@ -18,7 +18,7 @@ def start(settings: Settings, *, clock: Clock | None = None) -> ServiceEngine:
 
     It becomes the default engine of the process. A store that is down, or an outbox that cannot be written, does not
     stop it: rules protect first, `status` tells. Raises SettingsError, SourceMisconfigured for what cannot work however
-    long it is tried; the default engine is then what it was. Call it after a fork.
+    long it is tried; the default engine is then what it was. Before or after a fork: see `sentinel_core.fork`.
     """
     from sentinel_core.service import ServiceEngine, open_stores
 
