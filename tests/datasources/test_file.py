@@ -316,7 +316,11 @@ def flip_copy(tmp_path: Path) -> Callable[[str], None]:
     for name, content in (("a", A), ("b", B)):
         (tmp_path / f"{name}.yaml").write_bytes(content)
         os.utime(tmp_path / f"{name}.yaml", ns=(1, 1))
-    return lambda name: shutil.copy2(tmp_path / f"{name}.yaml", tmp_path / "rules.yaml") and None
+
+    def flip(name: str) -> None:
+        shutil.copy2(tmp_path / f"{name}.yaml", tmp_path / "rules.yaml")
+
+    return flip
 
 
 def flip_rename(tmp_path: Path) -> Callable[[str], None]:
