@@ -200,10 +200,14 @@ class FileSource:
         check_size(sum(each.st_size for _, each in files), str(path))
         is_folder = stat.S_ISDIR(status.st_mode)
         places = [path / name for name, _ in files] if is_folder else [path]
+        # An overlay that is there tells of its own changes; that it is gone only its folder tells, which other
+        # environments' files move too.
+        overlaid = any(name in self._layout.overlays for name, _ in files)
+        gone = [] if overlaid else _ctimes(path / OVERLAYS)
         return _Look(
             tuple((name, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in files),
             links_ns=_newest_link_ns(path, places),
-            folder_ns=max((status.st_ctime_ns, *_ctimes(path / OVERLAYS))) if is_folder else 0,
+            folder_ns=max((status.st_ctime_ns, *gone)) if is_folder else 0,
         )
 
     def _folder(self, path: Path) -> Iterator[tuple[str, os.stat_result]]:
