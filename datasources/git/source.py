@@ -199,7 +199,7 @@ class GitSource:
         paths = sorted({*writes, *(entry.name for entry in old)})
         trees = work_trees(self._git, tip.ref) if isinstance(self._repository, LocalRepository) else []
         for folder in trees:
-            check_clean(self._git, folder, paths)
+            check_clean(self._git, folder, paths, tip.commit)
         commit = make_commit(self._git, tip.commit, writes, old, provenance)
         if commit is not None:
             self._repository.move(tip.ref, tip.commit, commit)
