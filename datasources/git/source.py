@@ -143,11 +143,13 @@ class GitSource:
         if self._allow_rewind:
             reason = "; ".join(part for part in (f"{what} (allowed)", new.provenance.reason) if part)
             return replace(new, provenance=replace(new.provenance, reason=reason))
+        branch = self._ref.removeprefix("refs/heads/")
         cut = " (the clone is shallow, so this may be a cut and no rewind: git fetch --unshallow)"
         raise SourceRewound(
             f"{self.uri}: {what}: {self._ref} at {tip[:12]} no longer contains what is active"
-            f"{cut if is_shallow(self._git) else ''}. To follow it, open with allow_rewind=true; "
-            "to undo a change instead, commit the older text anew"
+            f"{cut if is_shallow(self._git) else ''}. To go on, push the lost commits again "
+            f"(git push origin {seen.version}:{branch}; to undo a change, commit the older text on top of them), or open "
+            "with &allow_rewind=true to follow. A commit on top of the rewound branch is not enough"
         )
 
     def _contains(self, tip: str, commit: str) -> bool:

@@ -265,6 +265,25 @@ def test_d15_a_rewind_that_is_allowed_is_recorded(work: Any, git: Run, recorder:
     assert reason == f"the history was rewound from {active} to {base} (allowed); first"
 
 
+def test_d15_each_refused_head_is_told_and_pushing_the_lost_commits_ends_it(
+    work: Any, git: Run, recorder: Any, subscribe: Any, wait_reason: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = work.commit(rules_yaml=A)
+    active = work.commit(rules_yaml=B)
+    subscription = subscribe(work.source, recorder)
+    subscription.wait_ready(5)
+    with caplog.at_level("WARNING"):
+        git("reset", "-q", "--hard", base)
+        wait_reason(subscription, f"git push origin {active}:main")
+        on_top = work.commit(rules_yaml=C)
+        wait_reason(subscription, f"to {on_top}")
+    told = [record.getMessage() for record in caplog.records if "no longer contains what is active" in record.message]
+    assert [text.partition(" at ")[2][:12] for text in told] == [base[:12], on_top[:12]]
+    assert "A commit on top of the rewound branch is not enough" in told[-1]
+    git("update-ref", "refs/heads/main", active)
+    assert subscription.wait_ready(5)
+
+
 def test_d15_a_moved_tag_is_a_rewind(work: Any, git: Run) -> None:
     base = work.commit(rules_yaml=A)
     work.commit(rules_yaml=B)
