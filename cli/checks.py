@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from sentinel_core.audit.redact import mask_text
@@ -19,7 +20,16 @@ from sentinel_core.cli.rules.inputs import shown
 from sentinel_core.cli.rules.sides import short_version
 from sentinel_core.cli.text import plural
 from sentinel_core.cli.version import engine_build
-from sentinel_core.datasources.contract import Absent, DatasourceError, Readable
+from sentinel_core.datasources.contract import (
+    Absent,
+    DatasourceError,
+    Item,
+    Ordered,
+    Readable,
+    Reading,
+    SourceRewound,
+)
+from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.rules import Kind, Revision, RuleRejected, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
@@ -64,6 +74,8 @@ def _limit(timeout: str | None) -> float | None:
         value = None if timeout is None else float(str(parse_duration(timeout)))
     except ValueError as error:
         raise UsageProblem(f"--timeout {timeout}: {error}", next_step="for example: --timeout 5s") from error
+    if value is not None and value <= 0:
+        raise UsageProblem(f"--timeout {timeout}: it must be more than nothing", next_step="for example: --timeout 5s")
     return value
 
 
@@ -138,7 +150,8 @@ def _stores(settings: Settings, limit: float) -> Iterator[Check]:
         except (DatasourceError, SettingsError) as error:
             yield Check("store", "fail", str(error), "mend `stores` in the settings", code_of(error))
             return
-        running = [_Bounded(lambda source=source, kinds=kinds: _store(source, kinds)) for source, kinds in stores]  # type: ignore[misc]  # bound now, not at the call
+        folder = Path(settings.last_known_good)
+        running = [_Bounded(partial(_store, source, kinds, LastGood(folder))) for source, kinds in stores]
         deadline = time.monotonic() + limit
         for (source, _), each in zip(stores, running, strict=True):
             late = Check(
@@ -164,8 +177,9 @@ class _Bounded:
         return self._done[0] if self._done else late
 
 
-def _store(source: Readable, kinds: Sequence[Kind]) -> Check:
+def _store(source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Check:
     began = time.monotonic()
+    behind = ""
     try:
         found = [(item, source.read(item)) for item in source.items(kinds)]
         took = (time.monotonic() - began) * 1000
@@ -173,11 +187,12 @@ def _store(source: Readable, kinds: Sequence[Kind]) -> Check:
         versions = []
         for item, reading in found:
             if not isinstance(reading, Absent):
+                behind = _behind(item, reading, last_good)
                 rules += sum(len(ruleset.rules) for ruleset in parse_revision(reading, item.kinds).values())
                 versions.append(short_version(reading))
     except RuleRejected as error:
         step = f"sentinelctl rules show '{source.uri}'    (tells every problem)"
-        return Check("store", "fail", f"{source.uri}: {_first_line(error)}", step, Exit.INVALID_RULES)
+        return Check("store", "fail", f"{source.uri}: {behind}{_first_line(error)}", step, Exit.INVALID_RULES)
     except Exception as error:  # noqa: BLE001 -- an adapter may raise anything; the report goes on with the next store
         return Check(
             "store",
@@ -194,10 +209,38 @@ def _store(source: Readable, kinds: Sequence[Kind]) -> Check:
             f"{source.uri}: reached in {took:.0f} ms, but it holds no rules ({reasons})",
             "check its ref and path",
         )
+    rewound = _rewound(source, found, last_good)
+    if rewound is not None:
+        return rewound
     overlay = _overlay([reading for _, reading in found if not isinstance(reading, Absent)])
     version = ", ".join(dict.fromkeys(versions))
     text = f"{source.uri}: {took:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}"
     return Check("store", "ok", text)
+
+
+def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:
+    """How services of this machine stand to a revision that they refuse; nothing where they never ran another one."""
+    ran = last_good.load(item)
+    if not ran or ran[-1].version == reading.version:
+        return ""
+    return f"services here last ran {short_version(ran[-1])}, the store stands at {short_version(reading)}: refused because "
+
+
+def _rewound(source: Readable, found: Sequence[tuple[Item, Reading]], last_good: LastGood) -> Check | None:
+    """A warning where the store went back behind what services of this machine ran: they keep what they have."""
+    if not isinstance(source, Ordered):
+        return None
+    for item, reading in found:
+        ran = last_good.load(item)
+        if isinstance(reading, Absent) or not ran or ran[-1].version == reading.version:
+            continue
+        try:
+            source.admit(item, ran[-1], reading)
+        except SourceRewound as error:
+            why = _first_line(error).removeprefix(f"{source.uri}: ")
+            step = "push the lost commits again, or add &allow_rewind=true to the store"
+            return Check("store", "warn", f"{source.uri}: {_behind(item, reading, last_good)}{why}", step)
+    return None
 
 
 def _first_line(error: BaseException) -> str:

@@ -3,6 +3,7 @@ environment in `environments/`, or one JSON list per kind."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -88,6 +89,9 @@ def one_overlay(found: Sequence[str], folder: str) -> None:
 def documents(names: Iterable[str], folder: str) -> list[str]:
     """The files of a folder that make up its document, sorted. JSON among them is refused, not passed over."""
     found = sorted(name for name in names if is_rule_file(name))
+    for name in found:
+        if not _is_text(name):
+            raise SourceMisconfigured(f"{folder}: the name of {os.fsencode(name)!r} is not UTF-8; rename the file")
     lists = [name for name in found if format_of(name) == "json"]
     if lists:
         raise SourceMisconfigured(
@@ -95,6 +99,14 @@ def documents(names: Iterable[str], folder: str) -> list[str]:
             "or take the file away"
         )
     return found
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_size(size: int, shown: str) -> None:

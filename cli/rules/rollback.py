@@ -92,7 +92,8 @@ def rollback(
         revisions = numbered(app, source, item)
         if not revisions:
             raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
-        done_before = _rolled_back_before(revisions) if (number, commit, steps) == (None, None, None) else None
+        one_step = (number, commit) == (None, None) and steps in (None, 1)
+        done_before = _rolled_back_before(revisions) if one_step else None
         if done_before is not None:
             app.out.say(done_before)
             return Exit.DONE
@@ -111,7 +112,7 @@ def rollback(
 
 
 def _rolled_back_before(revisions: Mapping[int, Revision]) -> str | None:
-    """A retry of `rollback` without a target must not undo the rollback, as going one step back again would."""
+    """A retry of `rollback` must not undo the rollback, as going one step back again would."""
     newest = max(revisions)
     undone = revisions[newest].provenance.rollback_of
     if undone is None:

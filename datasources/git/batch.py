@@ -17,6 +17,7 @@ def files_of(git: Git, commits: Sequence[str], path: str, overlays: Sequence[str
     """For each commit what `objects.files` gives; nothing where nothing stood."""
     kinds = [found and found[1] for found in _looked_up(git, [_named(commit, path) for commit in commits])]
     parent, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
+    _refuse_lost(git, [commit for commit, kind in zip(commits, kinds, strict=True) if kind is None], parent, name)
     # A file's mode, which tells a symbolic link, stands in the tree above it.
     wanted = {
         commit: _named(commit, path if kind == "tree" else parent)
@@ -38,6 +39,15 @@ def files_of(git: Git, commits: Sequence[str], path: str, overlays: Sequence[str
         else:
             found.append([])
     return _sized(git, found)
+
+
+def _refuse_lost(git: Git, commits: Sequence[str], parent: str, name: str) -> None:
+    """Git calls missing what a commit does not have, and what it has and the repository has lost; only the former is
+    no file. Raises SourceUnavailable for the latter."""
+    above = [_named(commit, parent) for commit in commits]
+    trees = [tree for tree, found in zip(above, _looked_up(git, above), strict=True) if found and found[1] == "tree"]
+    lost = {tree[name].hash for tree in _trees(git, trees).values() if name in tree and tree[name].type != "commit"}
+    read_objects(git, sorted(lost))
 
 
 def _named(commit: str, path: str) -> str:

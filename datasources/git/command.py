@@ -28,7 +28,8 @@ _KEPT = re.compile(
 """Variables of Git that say who and how; those that say *where* (GIT_DIR, GIT_INDEX_FILE …) are ours to set: a hook or
 a CI job that calls us has them set for its own repository."""
 
-_SAFE = ("-c", "core.fsmonitor=false")
+_SAFE = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+"""Programs that a repository names are not run: who may write there must not command who reads."""
 
 _DENIED = re.compile(
     r"authentication failed|could not read (username|password)|permission denied|host key verification failed"
@@ -146,6 +147,8 @@ def _environment(folder: Path) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "SSH_ASKPASS_REQUIRE": "never",
         "GIT_OPTIONAL_LOCKS": "0",
+        # What a commit holds is what its hash says, not what refs/replace puts in its place.
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_LITERAL_PATHSPECS": "1",
         "GIT_ALLOW_PROTOCOL": ":".join(PROTOCOLS),
         "GIT_NO_LAZY_FETCH": "1",

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git, GitFailedError, last_words
-from sentinel_core.datasources.git.objects import CHANNEL, CHANNELS, PLAN, REASON, ROLLBACK, Entry
+from sentinel_core.datasources.git.objects import (
+    CHANNEL,
+    CHANNELS,
+    PLAN,
+    REASON,
+    ROLLBACK,
+    Entry,
+    entries,
+    read_objects,
+)
 from sentinel_core.rules import Provenance
 
 _REGULAR = "100644"
@@ -79,20 +89,45 @@ def work_trees(git: Git, branch: str) -> list[Path]:
     return [folder for folder in found if folder.is_dir() and (folder / ".git").exists()]
 
 
-def check_clean(git: Git, folder: Path, paths: Sequence[str]) -> None:
-    """Raises SourceConflict when somebody's uncommitted work would be overwritten, SourceUnavailable when the files
-    cannot be brought along now."""
+def check_clean(git: Git, folder: Path, paths: Sequence[str], commit: str | None) -> None:
+    """Raises SourceConflict when work of somebody's that `commit`, which is checked out there, does not hold would be
+    overwritten; SourceUnavailable when the files cannot be brought along now."""
     tree = Git(folder, git.shown)
     lock = folder / tree.line("rev-parse", "--git-path", "index.lock")
     if lock.exists():
         raise SourceUnavailable(f"{folder}: another git command holds {lock}; wait for it, or remove it if none runs")
     out = tree.run("status", "--porcelain", "-z", "--untracked-files=all", "--", *paths)
     changed = [line[3:] for line in out.decode("utf-8", "replace").split("\0") if line]
-    if changed:
+    if changed or (changed := _unlike(tree, folder, paths, commit)):
         raise SourceConflict(
             f"{folder}: {changed[0]} has changes that are not committed; commit or discard them "
-            f"(git -C {folder} status), then try again"
+            f"(git -C {folder} status --ignored), then try again"
         )
+
+
+def _unlike(git: Git, folder: Path, paths: Sequence[str], commit: str | None) -> list[str]:
+    """What stands at these paths with other bytes than in the commit. Git itself does not look at ignored files, nor at
+    those marked assume-unchanged or skip-worktree."""
+    known = {entry.name: entry.hash for entry in (entries(git, commit, *paths) if commit else ())}
+    contents = dict(zip(known, (content for _, content in read_objects(git, list(known.values()))), strict=True))
+    return [name for name in paths if _differs(folder, name, contents.get(name))]
+
+
+def _differs(folder: Path, name: str, committed: bytes | None) -> bool:
+    for parent in list(Path(name).parents)[-2::-1]:
+        if (folder / parent).is_symlink() or (folder / parent).is_file():
+            return True
+    file = folder / name
+    if not os.path.lexists(file):
+        return False
+    if committed is None or file.is_symlink() or not file.is_file():
+        return True
+    return _lines(file.read_bytes()) != _lines(committed)
+
+
+def _lines(content: bytes) -> bytes:
+    """Git may be set to write other line ends into a work tree than into a commit."""
+    return content.replace(b"\r\n", b"\n")
 
 
 def update_work_tree(git: Git, folder: Path, commit: str, paths: Sequence[str]) -> None:

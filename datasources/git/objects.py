@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sentinel_core.datasources.contract import Absent, SourceMisconfigured
+from sentinel_core.datasources.contract import Absent, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git
 from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay
 from sentinel_core.datasources.names import YAML_SUFFIXES
@@ -82,7 +82,7 @@ def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
     provenance = Provenance(
         commit_hash=hash_,
         author=f"{name} <{mail}>",
-        committed_at=datetime.fromtimestamp(int(seconds), UTC),
+        committed_at=_moment(seconds),
         message=message,
         channel=channel if channel in CHANNELS else "git",
         reason=reason or message.partition("\n")[0] or None,
@@ -90,6 +90,14 @@ def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
         rollback_of=rollback or None,
     )
     return Commit(hash_, provenance)
+
+
+def _moment(seconds: str) -> datetime | None:
+    """None where the commit names a time that is none: before year 1, after 9999, or no number."""
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _shallow_boundary(git: Git) -> frozenset[str]:
@@ -184,12 +192,19 @@ def texts(git: Git, revisions: Sequence[Sequence[Entry]], layout: Layout, shown:
 
 
 def read_objects(git: Git, names: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Hash and content of objects that are there, by whatever name Git knows them."""
+    """Hash and content of objects, by whatever name Git knows them. Raises SourceUnavailable when one is not there."""
     out = git.run("cat-file", "--batch", stdin=lines(names)) if names else b""
     answers, start = [], 0
     for _ in names:
         head = out.index(b"\n", start)
-        hash_, _type, size = out[start:head].split()
+        try:
+            hash_, _type, size = out[start:head].split()
+        except ValueError as error:
+            said = out[start:head].decode("utf-8", "replace")
+            raise SourceUnavailable(
+                f"{git.shown}: the repository is not whole: git says {said!r}; look at it with "
+                f"git -C {git.folder} fsck, and fetch what it lacks"
+            ) from error
         end = head + 1 + int(size)
         answers.append((hash_.decode("ascii"), out[head + 1 : end]))
         start = end + 1

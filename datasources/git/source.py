@@ -143,11 +143,13 @@ class GitSource:
         if self._allow_rewind:
             reason = "; ".join(part for part in (f"{what} (allowed)", new.provenance.reason) if part)
             return replace(new, provenance=replace(new.provenance, reason=reason))
+        branch = self._ref.removeprefix("refs/heads/")
         cut = " (the clone is shallow, so this may be a cut and no rewind: git fetch --unshallow)"
         raise SourceRewound(
             f"{self.uri}: {what}: {self._ref} at {tip[:12]} no longer contains what is active"
-            f"{cut if is_shallow(self._git) else ''}. To follow it, open with allow_rewind=true; "
-            "to undo a change instead, commit the older text anew"
+            f"{cut if is_shallow(self._git) else ''}. To go on, push the lost commits again "
+            f"(git push origin {seen.version}:{branch}; to undo a change, commit the older text on top of them), or open "
+            "with &allow_rewind=true to follow. A commit on top of the rewound branch is not enough"
         )
 
     def _contains(self, tip: str, commit: str) -> bool:
@@ -199,7 +201,7 @@ class GitSource:
         paths = sorted({*writes, *(entry.name for entry in old)})
         trees = work_trees(self._git, tip.ref) if isinstance(self._repository, LocalRepository) else []
         for folder in trees:
-            check_clean(self._git, folder, paths)
+            check_clean(self._git, folder, paths, tip.commit)
         commit = make_commit(self._git, tip.commit, writes, old, provenance)
         if commit is not None:
             self._repository.move(tip.ref, tip.commit, commit)

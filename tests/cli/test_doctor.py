@@ -14,7 +14,7 @@ import pytest
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.settings import load_settings
 from sentinel_core.start import start
-from tests.cli.conftest import Ended, Project, Run
+from tests.cli.conftest import Ended, Project, Run, git
 
 
 def health(ended: Ended) -> dict[str, str]:
@@ -154,3 +154,37 @@ def test_a04_a_password_in_a_store_address_is_never_shown(
         ended = sentinelctl(*command)
         assert ended.code != 0
         assert "hunter2" not in ended.out + ended.err
+
+
+def ran_once(project: Project) -> str:
+    """A service of this machine has run the rules of the head."""
+    engine = start(load_settings())
+    assert engine.subscriptions[0].wait_ready(10)
+    engine.close()
+    return project.head()
+
+
+def test_a_store_that_went_back_behind_what_services_ran_is_told(project: Project, sentinelctl: Run) -> None:
+    """They keep their rules, which nobody else would notice."""
+    ran = ran_once(project)
+    git(project.repo, "reset", "-q", "--hard", "HEAD~1")
+    ended = sentinelctl("doctor")
+    said = f"services here last ran {ran[:12]}, the store stands at {project.head()[:12]}: refused because "
+    assert f"{said}the history was rewound" in ended.out
+    assert "push the lost commits again, or add &allow_rewind=true" in ended.out
+    assert ended.code == 0
+
+
+def test_a_head_that_services_refuse_is_told_with_what_they_run(project: Project, sentinelctl: Run) -> None:
+    ran = ran_once(project)
+    bad = project.commit("flowRules: [{resource: a, grade: 1, count: 2O}]\n", "Bad")
+    ended = sentinelctl("doctor")
+    assert f"services here last ran {ran[:12]}, the store stands at {bad[:12]}: refused because " in ended.out
+    assert ended.code == 65
+
+
+@pytest.mark.parametrize("time", ["0", "0ms", "-1", "soon"])
+def test_a_time_that_is_none_is_a_wrong_command_line(sentinelctl: Run, time: str) -> None:
+    ended = sentinelctl("doctor", "--timeout", time)
+    assert ended.code == 64
+    assert f"--timeout {time}: " in ended.err

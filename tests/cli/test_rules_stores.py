@@ -182,7 +182,7 @@ def test_the_reason_stands_in_the_commit(project: Project, sentinelctl: Run) -> 
     assert "sale is over" in git(project.repo, "log", "-1", "--format=%B")
 
 
-@pytest.mark.parametrize("arguments", [["--to", "1"], []])
+@pytest.mark.parametrize("arguments", [["--to", "1"], [], ["--steps", "1"]])
 def test_running_it_again_writes_nothing_and_says_so(project: Project, sentinelctl: Run, arguments: list[str]) -> None:
     sentinelctl("rules", "rollback", "--yes", *arguments)
     head = project.head()

@@ -14,6 +14,7 @@ import pytest
 
 from sentinel_core.datasources import (
     Absent,
+    FileSource,
     GitSource,
     HasHistory,
     Item,
@@ -264,6 +265,25 @@ def test_d15_a_rewind_that_is_allowed_is_recorded(work: Any, git: Run, recorder:
     assert reason == f"the history was rewound from {active} to {base} (allowed); first"
 
 
+def test_d15_each_refused_head_is_told_and_pushing_the_lost_commits_ends_it(
+    work: Any, git: Run, recorder: Any, subscribe: Any, wait_reason: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = work.commit(rules_yaml=A)
+    active = work.commit(rules_yaml=B)
+    subscription = subscribe(work.source, recorder)
+    subscription.wait_ready(5)
+    with caplog.at_level("WARNING"):
+        git("reset", "-q", "--hard", base)
+        wait_reason(subscription, f"git push origin {active}:main")
+        on_top = work.commit(rules_yaml=C)
+        wait_reason(subscription, f"to {on_top}")
+    told = [record.getMessage() for record in caplog.records if "no longer contains what is active" in record.message]
+    assert [text.partition(" at ")[2][:12] for text in told] == [base[:12], on_top[:12]]
+    assert "A commit on top of the rewound branch is not enough" in told[-1]
+    git("update-ref", "refs/heads/main", active)
+    assert subscription.wait_ready(5)
+
+
 def test_d15_a_moved_tag_is_a_rewind(work: Any, git: Run) -> None:
     base = work.commit(rules_yaml=A)
     work.commit(rules_yaml=B)
@@ -403,3 +423,52 @@ def test_a_history_of_many_commits_takes_no_more_processes_than_one_of_few(
         counts.append(len(started))
         started.clear()
     assert counts[0] == counts[1] < 12
+
+
+@pytest.mark.parametrize("seconds", ["253402300800", "99999999999999999", "-99999999999999"])
+def test_a_commit_whose_time_is_none_is_read_without_it(work: Any, seconds: str) -> None:
+    work.commit(rules_yaml=b"flowRules: [{resource: a}]\n")
+    tree = git_out(work.work, "rev-parse", "HEAD^{tree}")
+    who = f"Ada Example <ada@example.com> {seconds} +9999"
+    raw = f"tree {tree}\nauthor {who}\ncommitter {who}\n\nfrom afar\n".encode()
+    commit = git_out(work.work, "hash-object", "-t", "commit", "-w", "--stdin", "--literally", stdin=raw)
+    git_out(work.work, "update-ref", "refs/heads/main", commit)
+    (item,) = work.source.items(["flow"])
+    revision = work.source.read(item)
+    assert revision.provenance.message == "from afar"
+    assert revision.provenance.committed_at is None or 1 <= revision.provenance.committed_at.year <= 9999
+    assert [each.version for each in work.source.history(item)] == [revision.version]
+
+
+def test_an_object_that_is_missing_is_named(work: Any) -> None:
+    work.commit(rules_yaml=b"flowRules: [{resource: a}]\n")
+    blob = git_out(work.work, "rev-parse", "HEAD:rules.yaml")
+    (work.work / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    (item,) = work.source.items(["flow"])
+    for look in (work.source.read, work.source.history):
+        with pytest.raises(SourceUnavailable, match=f"git says '{blob} missing'.* fsck"):
+            look(item)
+
+
+def test_a_replaced_object_does_not_speak_for_the_commit(work: Any) -> None:
+    work.commit(rules_yaml=b"flowRules: [{resource: a}]\n")
+    forged = git_out(work.work, "hash-object", "-w", "--stdin", stdin=b"flowRules: []\n")
+    git_out(work.work, "replace", git_out(work.work, "rev-parse", "HEAD:rules.yaml"), forged)
+    (item,) = work.source.items(["flow"])
+    assert work.source.read(item).texts[0].content == b"flowRules: [{resource: a}]\n"
+
+
+def test_a_name_that_is_not_utf_8_is_told(work: Any) -> None:
+    (work.work / "rules").mkdir()
+    Path(os.fsdecode(os.fsencode(work.work) + b"/rules/\xff.yaml")).write_bytes(b"flowRules: []\n")
+    work.commit()
+    git_source, file_source = GitSource(work.work, ref="main", path="rules"), FileSource(work.work / "rules")
+    for source in (git_source, file_source):
+        (item,) = source.items(["flow"])
+        with pytest.raises(SourceMisconfigured, match=r"the name of b'.xff\.yaml' is not UTF-8; rename"):
+            source.read(item)
+
+
+def git_out(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, input=stdin, check=True, capture_output=True)
+    return done.stdout.decode().strip()

@@ -132,6 +132,60 @@ def test_work_that_is_not_committed_is_not_overwritten(work: Any, git: Run, stag
     assert git("rev-parse", "main") == base
 
 
+@pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+def test_work_that_git_was_told_to_overlook_is_not_overwritten(work: Any, git: Run, mark: str) -> None:
+    base = work.commit(rules_yaml=A)
+    git("update-index", mark, "rules.yaml")
+    (work.work / "rules.yaml").write_bytes(C)
+    with pytest.raises(SourceConflict, match=r"rules\.yaml has changes that are not committed"):
+        write(work.source, text(B), expected=base)
+    assert (work.work / "rules.yaml").read_bytes() == C
+    assert git("rev-parse", "main") == base
+
+
+@pytest.mark.parametrize("way", ["file", "parent is a file", "parent is a link"])
+def test_what_is_ignored_and_stands_in_the_way_is_not_overwritten(
+    work: Any, git: Run, tmp_path: Path, way: str
+) -> None:
+    base = work.commit(rules_yaml=A)
+    (work.work / ".git" / "info" / "exclude").write_text("d\n", encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if way == "file":
+        (work.work / "d").mkdir()
+        (work.work / "d" / "b.yaml").write_bytes(C)
+    elif way == "parent is a file":
+        (work.work / "d").write_bytes(C)
+    else:
+        (work.work / "d").symlink_to(elsewhere)
+    source = GitSource(work.work, ref="main", path="d")
+    with pytest.raises(SourceConflict, match=r"d/b\.yaml has changes that are not committed"):
+        write(source, text(B, "b.yaml"), expected=None)
+    assert way != "file" or (work.work / "d" / "b.yaml").read_bytes() == C
+    assert list(elsewhere.iterdir()) == []
+    assert git("rev-parse", "main") == base
+
+
+def test_other_line_ends_in_the_work_tree_are_nobodys_work(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    git("config", "core.autocrlf", "true")
+    (work.work / "rules.yaml").write_bytes(A.replace(b"\n", b"\r\n"))
+    git("add", "rules.yaml")
+    assert write(work.source, text(B), expected=base) != base
+
+
+def test_no_program_of_the_repository_runs(work: Any, git: Run, tmp_path: Path) -> None:
+    base = work.commit(rules_yaml=A)
+    for name in ("reference-transaction", "post-index-change", "post-checkout", "pre-commit", "post-commit"):
+        hook = work.work / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-$(basename $0)\n", encoding="utf-8")
+        hook.chmod(0o755)
+    write(work.source, text(B), expected=base)
+    read(work.source)
+    assert list(tmp_path.glob("ran-*")) == []
+
+
 def test_uncommitted_work_elsewhere_is_left_alone(work: Any, git: Run) -> None:
     base = work.commit(rules_yaml=A, README_md=b"x")
     (work.work / "README.md").write_bytes(b"changed")
