@@ -223,7 +223,8 @@ def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:
     ran = last_good.load(item)
     if not ran or ran[-1].version == reading.version:
         return ""
-    return f"services here last ran {short_version(ran[-1])}, the store stands at {short_version(reading)}: refused because "
+    here, there = short_version(ran[-1]), short_version(reading)
+    return f"services here last ran {here}, the store stands at {there}: refused because "
 
 
 def _rewound(source: Readable, found: Sequence[tuple[Item, Reading]], last_good: LastGood) -> Check | None:

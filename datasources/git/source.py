@@ -148,8 +148,8 @@ class GitSource:
         raise SourceRewound(
             f"{self.uri}: {what}: {self._ref} at {tip[:12]} no longer contains what is active"
             f"{cut if is_shallow(self._git) else ''}. To go on, push the lost commits again "
-            f"(git push origin {seen.version}:{branch}; to undo a change, commit the older text on top of them), or open "
-            "with &allow_rewind=true to follow. A commit on top of the rewound branch is not enough"
+            f"(git push origin {seen.version}:{branch}; to undo a change, commit the older text on top of them), or "
+            "open with &allow_rewind=true to follow. A commit on top of the rewound branch is not enough"
         )
 
     def _contains(self, tip: str, commit: str) -> bool:
