@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,12 +40,16 @@ class Database:
         application_id: int,
         failure: type[AuditError],
         read_only: bool = False,
+        busy_s: float | None = None,
     ) -> None:
+        """`busy_s`: how long a call waits for another thread or process that holds the file, in all
+        (default: BUSY_TIMEOUT_S)."""
         self.path = path
         self._migrations = migrations
         self._application_id = application_id
         self._failure = failure
         self._read_only = read_only
+        self._busy_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -53,8 +58,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """One transaction; durable when the block was left without an exception. Raises the failure class."""
-        with self._lock, self._told():
-            connection = self._current_locked()
+        with self._told(), self._held() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -68,8 +72,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """One consistent view. Raises the failure class."""
-        with self._lock, self._told():
-            connection = self._current_locked()
+        with self._told(), self._held() as connection:
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -85,6 +88,19 @@ class Database:
                 self._connection = None
 
     @contextmanager
+    def _held(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone. All that is waited for together takes no longer than `busy_s`."""
+        lock, deadline = self._lock, time.monotonic() + self._busy_s
+        if not lock.acquire(timeout=self._busy_s):
+            raise self._failure(f"{self.path}: {_LOCKED}")
+        try:
+            connection = self._current_locked(deadline)
+            connection.execute(f"PRAGMA busy_timeout={_milliseconds_to(deadline)}")
+            yield connection
+        finally:
+            lock.release()
+
+    @contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
@@ -94,24 +110,24 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise self._failure(f"{self.path}: {_explain(error)}") from error
 
-    def _current_locked(self) -> sqlite3.Connection:
+    def _current_locked(self, deadline: float) -> sqlite3.Connection:
         if self._connection is not None and self._file != _identity(self.path):
             # The file was moved or removed: what is written now must not go into an unlinked inode.
             self._connection.close()
             self._connection = None
         if self._connection is None:
-            self._connection = self._open_locked()
+            self._connection = self._open_locked(deadline)
             self._file = _identity(self.path)
         return self._connection
 
-    def _open_locked(self) -> sqlite3.Connection:
+    def _open_locked(self, deadline: float) -> sqlite3.Connection:
         if not self._read_only:
             _create(self.path)
         mode = "ro" if self._read_only else "rw"
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={mode}",
             uri=True,
-            timeout=BUSY_TIMEOUT_S,
+            timeout=_milliseconds_to(deadline) / 1000,
             isolation_level=None,
             check_same_thread=False,
         )
@@ -185,6 +201,10 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
+def _milliseconds_to(deadline: float) -> int:
+    return max(0, round((deadline - time.monotonic()) * 1000))
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
@@ -201,9 +221,10 @@ def _explain(error: Exception) -> str:
     return _ADVICE.get(code, f"{error}")
 
 
+_LOCKED = "locked by another process or thread for too long; end what holds it"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, what waits is written then",
-    sqlite3.SQLITE_BUSY: f"locked by another process for more than {BUSY_TIMEOUT_S:g} s; end what holds it",
+    sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_CORRUPT: "damaged; nothing was changed. Keep the file as evidence: move it aside, then start again",
     sqlite3.SQLITE_NOTADB: "not a SQLite file, or damaged; nothing was changed. Move it aside, then start again",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists and that this user may read and write it",

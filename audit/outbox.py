@@ -16,6 +16,8 @@ from sentinel_core.audit.instants import from_milliseconds, milliseconds
 
 APPLICATION_ID = 0x53_4F_42_31
 BATCH_BYTES = 8 * 1024 * 1024
+BUSY_S = 1.0
+"""Rules that are to become active wait so long for the file, not longer: protection goes before evidence."""
 
 _MIGRATIONS = (
     """
@@ -49,14 +51,20 @@ class Outbox:
     Every method raises SinkUnavailable when the file cannot be used.
     """
 
-    def __init__(self, path: str | Path, *, keep_sent: int = 1000, keep_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(
+        self, path: str | Path, *, keep_sent: int = 1000, keep_bytes: int = 64 * 1024 * 1024, busy_s: float = BUSY_S
+    ) -> None:
         self.path = Path(path)
         self.appended = threading.Event()
         """Set at each append of this process, so that a forwarder need not poll for it."""
         self._keep_sent = keep_sent
         self._keep_bytes = keep_bytes
         self._database = Database(
-            self.path, migrations=_MIGRATIONS, application_id=APPLICATION_ID, failure=SinkUnavailable
+            self.path,
+            migrations=_MIGRATIONS,
+            application_id=APPLICATION_ID,
+            failure=SinkUnavailable,
+            busy_s=busy_s,
         )
 
     def append(self, events: Sequence[Event]) -> None:

@@ -21,7 +21,8 @@ MASK = "***"
 PERSONAL_FIELDS = {"paramFlowItemList": "object"}
 """List field of a rule → the field of its members that may hold a person's value."""
 
-_URI_USER = re.compile(r"(?<=://)[^/\s\"'?#]+@")
+_URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
+"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
 _NAMED_SECRET = re.compile(
     r"(?i)((?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|secret[_-]?key|"
     r"credential|signature)[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*)[^\s\"'&,;}\])]+"

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -107,18 +108,23 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(outbox: Outbox, events:
     assert outbox.depth() == 11
 
 
-def test_a_file_locked_by_another_is_told(outbox: Outbox, events: list[Event], monkeypatch: Any) -> None:
-    monkeypatch.setattr("sentinel_core.audit.database.BUSY_TIMEOUT_S", 0.05)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_file_locked_by_another_is_told_in_bounded_time(tmp_path: Path, events: list[Event], is_open: bool) -> None:
+    outbox = Outbox(tmp_path / "outbox.db", busy_s=0.1)
     outbox.append(events[:1])
-    outbox.close()
+    if not is_open:
+        outbox.close()
     holder = sqlite3.connect(outbox.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
     with pytest.raises(SinkUnavailable, match="locked by another process"):
         outbox.append(events)
+    assert time.monotonic() - began < 1
     holder.execute("ROLLBACK")
     holder.close()
     outbox.append(events)
     assert outbox.depth() == 10
+    outbox.close()
 
 
 def test_a_damaged_file_is_refused_and_left_as_evidence(tmp_path: Path, events: list[Event]) -> None:

@@ -13,6 +13,7 @@ from sentinel_core.rules import Problem
 
 SECRETS = {
     "http://ops:hunter2@nacos.example:8848/x": "http://***@nacos.example:8848/x",
+    "https://ops:hun/ter2@git.example/r.git": "https://***@git.example/r.git",
     "mysql://root:p@ss@db.example/app": "mysql://***@db.example/app",
     "https://tok3n@git.example/rules.git": "https://***@git.example/rules.git",
     "fetch /v1?access_token=abcdef&x=1": "fetch /v1?access_token=***&x=1",
