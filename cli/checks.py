@@ -23,6 +23,7 @@ from sentinel_core.cli.version import engine_build
 from sentinel_core.datasources.contract import (
     Absent,
     DatasourceError,
+    HasHistory,
     Item,
     Ordered,
     Readable,
@@ -207,7 +208,7 @@ def _store(source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Chec
             "store",
             "warn",
             f"{source.uri}: reached in {took:.0f} ms, but it holds no rules ({reasons})",
-            "check its ref and path",
+            f"check its {'ref and path' if isinstance(source, HasHistory) else 'path'}",
         )
     rewound = _rewound(source, found, last_good)
     if rewound is not None:

@@ -82,6 +82,7 @@ def present(reading: Reading, source: Readable) -> Revision:
     if isinstance(reading, Absent):
         raise CommandError(
             f"{source.uri} holds no rules ({reading.reason})",
-            next_step="check the ref and path of the store with: sentinelctl doctor",
+            next_step=f"check the {'ref and path' if isinstance(source, HasHistory) else 'path'} of the store with: "
+            "sentinelctl doctor",
         )
     return reading

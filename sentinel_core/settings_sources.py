@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from ruamel.yaml.comments import CommentedMap
 
-from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.datasources.uri import MASK, mask_uri
 
 PROJECT_FILE = "sentinel.yaml"
 ENV_PREFIX = "SENTINEL_"
@@ -127,6 +128,7 @@ def _read_file(model: type[BaseModel], path: Path, found: Found) -> None:
 def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict[Location, str]]:
     """YAML 1.2 → plain values, and `file:line:column` of every key. Raises ValueError with the position."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
@@ -136,6 +138,8 @@ def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        if isinstance(error, DuplicateKeyError):  # its own words hold the key and both values
+            raise ValueError(f"{place}: this name stands here twice; keep one") from error  # noqa: TRY004 -- as below
         raise ValueError(f"{place}: not valid YAML: {error.problem or error.context}") from error
     except (YAMLError, RecursionError) as error:
         raise ValueError(f"{name}: not valid YAML: {error}") from error
@@ -143,7 +147,8 @@ def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict
         return {}, {}
     if not isinstance(tree, dict):
         raise ValueError(  # noqa: TRY004 -- what is wrong is the text, not a caller's type
-            f"{name}:1:1: settings are `name: value` lines; a {type(tree).__name__} stands here"
+            f"{name}:1:1: settings are `name: value` lines; "
+            f"{'a list' if isinstance(tree, list) else 'one value'} stands here"
         )
     origins: dict[Location, str] = {}
     try:
@@ -183,7 +188,7 @@ class _FileWalk:
             stem = names.get(key.removesuffix("File")) if key.endswith("File") else None
             part = _part_of(model, name) if name else None
             if name is None and stem is None:
-                text = f"{origin}: {'.'.join((*map(camel, above), key))}: unknown setting{near(key, names)}"
+                text = f"{origin}: {'.'.join((*map(camel, above), _shown(key)))}: unknown setting{near(key, names)}"
                 self.found.problems.append(text)
             elif stem is not None:
                 _take_from_file((*above, stem), self.base / str(value), origin, self.found)
@@ -199,6 +204,11 @@ class _FileWalk:
                 f"environment, or put the value into a file of its own and write {camel(location[-1])}File: <path>"
             )
         self.found.merge(location, anchored(location, value, self.base), origin)
+
+
+def _shown(key: str) -> str:
+    """A key that is none of ours, as far as it can be no credential: those are long, or hold digits and signs."""
+    return key if re.fullmatch(r"[A-Za-z]+([_-][A-Za-z]+)*", key) and len(key) <= 20 else MASK
 
 
 def _holds_password(value: object) -> bool:
@@ -285,5 +295,17 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def _words(problem: Mapping[str, Any]) -> str:
     """pydantic's message without its prefix, never with the value: it may be a credential."""
+    if problem["type"] in _WANTED:
+        return _WANTED[problem["type"]]
     message = str(problem["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
+
+
+_WANTED = {
+    "tuple_type": "write a list, for example [first, second]",
+    "string_type": "write text, in quotes if it looks like something else",
+    "model_type": "write `name: value` lines below it",
+    "dict_type": "write `name: value` lines below it",
+    "missing": "is needed here",
+}
+"""By pydantic's type of problem, where its own words are Python's."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from sentinel_core.audit.errors import SinkUnavailable
+from sentinel_core.audit.errors import SinkUnavailable, StoreUnavailable
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.store import open_store
@@ -18,6 +18,7 @@ from sentinel_core.audit.store.contract import AuditStore, EventHead
 from sentinel_core.cli.app import App
 from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.text import Styled
+from sentinel_core.settings_sources import PROJECT_FILE, settings_file, user_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SHORT = 12
@@ -45,6 +46,13 @@ def opened(app: App) -> Iterator[AuditStore]:
     try:
         _say_waiting(app)
         yield store
+    except StoreUnavailable as error:
+        if settings_file(app.config) is not None or user_file().is_file():
+            raise
+        raise StoreUnavailable(
+            f"no {PROJECT_FILE} was found in {Path.cwd()} or above it, nor {user_file()}, so the default store is "
+            f"looked at: {error}"
+        ) from error
     finally:
         store.close()
 

@@ -82,7 +82,7 @@ def _store(app: App, uris: Iterable[str], kind: Kind | None) -> Side:
     if not parts:
         raise CommandError(
             "nothing stands in the store: " + "; ".join(absent),
-            next_step="check the ref and path of the store with: sentinelctl doctor",
+            next_step="check where the store looks with: sentinelctl doctor",
         )
     return _side(", ".join(dict.fromkeys(titles)), parts)
 

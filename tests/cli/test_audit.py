@@ -205,3 +205,9 @@ def test_a_rollback_by_this_program_is_found_by_its_channel(project: Project, se
     assert [(each["field"], each["old"], each["new"], each["event"]["reason"]) for each in changes] == [
         ("count", 30, 25, "sale is over")
     ]
+
+
+def test_without_settings_it_says_where_they_were_looked_for(here: Path, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "who", "x")
+    assert ended.code == 69
+    assert f"no sentinel.yaml was found in {here} or above it" in ended.err

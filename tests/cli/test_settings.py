@@ -115,11 +115,11 @@ def test_nested_values_come_from_the_environment(here: Path, monkeypatch: pytest
         ),
         ("timeout: soon\n", "sentinel.yaml:1:1: timeout: write a duration such as 250ms, 5s, 2m or 1h"),
         ("guards: {maxRules: many}\n", "sentinel.yaml:1:10: guards.maxRules: input should be a valid integer"),
-        ("audit: 5\n", "sentinel.yaml:1:1: audit: input should be a valid dictionary"),
-        ("app:\n  x: 1\n", "sentinel.yaml:1:1: app: input should be a valid string"),
+        ("audit: 5\n", "sentinel.yaml:1:1: audit: write `name: value` lines below it"),
+        ("app:\n  x: 1\n", "sentinel.yaml:1:1: app: write text"),
         ("- a\n", "sentinel.yaml:1:1: settings are `name: value` lines"),
         ("app: [\n", "sentinel.yaml:2:1: not valid YAML"),
-        ("app: a\napp: b\n", "sentinel.yaml:2:1: not valid YAML: found duplicate key"),
+        ("app: a\napp: b\n", "sentinel.yaml:2:1: this name stands here twice; keep one"),
     ],
 )
 def test_an_error_names_file_line_column_setting_and_what_to_write(here: Path, text: str, said: str) -> None:
@@ -194,3 +194,27 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
 
 def test_names_in_files_are_camel_case() -> None:
     assert camel("last_known_good") == "lastKnownGood"
+
+
+@pytest.mark.parametrize("key", ["S3cretPw", "ghp_abcdefghijklmnopqrst", "a" * 40, "pa/ss"])
+def test_a_key_that_may_be_a_secret_is_not_repeated(here: Path, key: str) -> None:
+    (said,) = problems(f"{key}: 1\n", here)
+    assert said.startswith("sentinel.yaml:1:1: ***: unknown setting")
+    (said,) = problems(f"{key}: hunter2\n{key}: hunter3\n", here)
+    assert said == "sentinel.yaml:2:1: this name stands here twice; keep one"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stores: one\n", "stores: write a list, for example [first, second]"),
+        ("app: [a]\n", "app: write text, in quotes if it looks like something else"),
+        ("audit: text\n", "audit: write `name: value` lines below it"),
+        ("- app\n", "a list stands here"),
+        ("app\n", "one value stands here"),
+    ],
+)
+def test_what_is_of_another_form_is_told_without_words_of_python(here: Path, text: str, said: str) -> None:
+    (problem,) = problems(text, here)
+    assert problem.startswith("sentinel.yaml:1:1: ")
+    assert problem.endswith(said)
