@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 from sentinel_core.rules.errors import RuleRejected
+from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.rules.parse import parse_revision
 from sentinel_core.rules.registry import KINDS, model_of
 from sentinel_core.rules.revision import Kind, Revision, SourceText
@@ -22,8 +22,9 @@ def clear_kinds(texts: Sequence[SourceText], kinds: Sequence[Kind]) -> tuple[Sou
     if any(text.format != "yaml" for text in texts):
         raise ValueError(f"a list of one kind cannot say {' '.join(added.splitlines())}")
     wanted = {kind: rules.digest for kind, rules in _sets(texts).items()}
+    overlays = overlays_among(text.name for text in texts)
     for index, text in enumerate(texts):
-        if "environments" in PurePath(text.name).parts:
+        if text.name in overlays:
             continue
         ending = b"" if not text.content or text.content.endswith(b"\n") else b"\n"
         grown = (*texts[:index], replace(text, content=text.content + ending + added.encode()), *texts[index + 1 :])

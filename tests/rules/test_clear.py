@@ -27,3 +27,14 @@ def test_lines_are_added_and_nothing_else_is_touched(content: str) -> None:
 def test_what_lines_cannot_be_added_to_is_refused(unfit: SourceText) -> None:
     with pytest.raises(ValueError, match=r"degradeRules: \[\]"):
         clear_kinds([unfit], ["degrade"])
+
+
+def test_the_lines_go_into_the_base_and_not_into_an_overlay() -> None:
+    """Also where the whole repository lies below a folder that is called like the one of overlays."""
+    base, overlay = (
+        text(FLOW, "environments/all/rules.yaml"),
+        text("flowRules: []", "environments/all/environments/prod.yaml"),
+    )
+    cleared = clear_kinds([overlay, base], ["degrade"])
+    assert cleared[0] == overlay
+    assert cleared[1].content.endswith(b"degradeRules: []\n")
