@@ -18,7 +18,6 @@ from sentinel_core.rules.rule import Rule
 Items = list[dict[str, Any]]
 
 _names = st.text("abc:/中🚀\"\\'# -", min_size=1, max_size=8).filter(lambda text: text.strip())
-_metrics = st.sampled_from(["PAY_FAIL_RATE", "STOCK_DEPTH", "库存"])
 _ratios = st.floats(0, 1)
 _positive = st.integers(1, 100_000)
 _items = st.fixed_dictionaries({"object": _names, "count": _positive}, optional={"classType": st.just("String")})

@@ -3,6 +3,7 @@
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 VENV="$ROOT/.venv"
 
+step() { say ""; say "== $1"; }
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $1"; [ $# -lt 2 ] || say "       $2"; exit "${3:-69}"; }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from sentinel_core.datasources import (
     FileSource,
     GitSource,
     HasHistory,
-    Item,
     Ordered,
     SourceDenied,
     SourceMisconfigured,
@@ -28,20 +26,7 @@ from sentinel_core.datasources import (
 )
 from sentinel_core.datasources.git.command import Git, GitFailedError
 from sentinel_core.rules import Provenance, Revision, SourceText
-
-A, B, C = (b"flowRules: [{resource: %s}]\n" % name for name in (b"a", b"b", b"c"))
-Run = Callable[..., str]
-
-
-def item_of(source: GitSource) -> Item:
-    (item,) = source.items(["flow"])
-    return item
-
-
-def read(source: GitSource) -> Revision:
-    reading = source.read(item_of(source))
-    assert isinstance(reading, Revision), reading
-    return reading
+from tests.datasources.git_hands import A, B, C, Run, item_of, read
 
 
 def test_it_has_every_capability(work: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,13 @@ import pytest
 
 from sentinel_core.datasources import (
     GitSource,
-    Item,
     SourceConflict,
     SourceDenied,
     SourceMisconfigured,
     SourceUnavailable,
 )
-from sentinel_core.rules import Provenance, Revision, SourceText
-
-A, B, C = (b"flowRules: [{resource: %s}]\n" % name for name in (b"a", b"b", b"c"))
-Run = Callable[..., str]
-
-
-def item_of(source: GitSource) -> Item:
-    (item,) = source.items(["flow"])
-    return item
-
-
-def read(source: GitSource) -> Revision:
-    reading = source.read(item_of(source))
-    assert isinstance(reading, Revision), reading
-    return reading
+from sentinel_core.rules import Provenance, SourceText
+from tests.datasources.git_hands import A, B, C, Run, item_of, read
 
 
 def write(source: GitSource, *texts: SourceText, expected: str | None, **provenance: Any) -> str:

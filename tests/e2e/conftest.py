@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.rules import Revision, SourceText, parse_revision
-
-IDENTITY = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "Li"), ("EMAIL", "li@example.com"))
-}
+from tests.git_identity import IDENTITY
 
 
 @dataclass

@@ -12,14 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.git_identity import IDENTITY
+
 ROOT = Path(__file__).resolve().parents[2]
 READMES = ("README.md", "README.zh-CN.md")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-IDENTITY = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "Li"), ("EMAIL", "li@example.com"))
-}
 
 
 @dataclass
