@@ -21,7 +21,7 @@ from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
-from sentinel_core.gate import UNGUARDED, Core, Gate
+from sentinel_core.gate import Core, Gate
 from sentinel_core.guard import AsyncEntry
 from sentinel_core.health import Health
 from sentinel_core.listeners import BlockListener, BreakerListener, Listeners
@@ -235,7 +235,7 @@ class Engine(Gate):
             self.metrics.invalid += 1
             return
         now = self.clock.monotonic_ns()
-        with self._guarded:
+        with self.core.section:
             self.metrics.report(now, metric, ok, resource, dimension, count)
 
     def gauge(self, metric: str, value: float, *, resource: str | None = None, dimension: str | None = None) -> None:
@@ -245,7 +245,7 @@ class Engine(Gate):
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        with self._guarded:
+        with self.core.section:
             if not self.metrics.set_gauge(now, metric, number, resource, dimension):
                 self.core.beyond("gauges", f"{metric} of {resource!r}, {dimension!r}")
         if self.core.news:
@@ -300,19 +300,19 @@ class Engine(Gate):
     def stats(self, resource: str) -> Stats:
         """The counts of a resource now; zeros for one that was never called."""
         now = self.clock.monotonic_ns()
-        with self._guarded:
+        with self.core.section:
             return stats_of(self._compiler.nodes.get(resource), now)
 
     def totals(self, resource: str) -> Totals:
         """The counts of a resource, or of all inbound calls (`INBOUND`), since the engine first saw it."""
-        with self._guarded:
+        with self.core.section:
             return totals_of(self.node(resource))
 
     def seconds(self, resource: str, after: int) -> list[Bucket]:
         """The counts of a resource, or of all inbound calls, for every second of the last minute that is over and began
         after `after` (monotonic ns); only where `Statistics.minutes` has them kept."""
         now = self.clock.monotonic_ns()
-        with self._guarded:
+        with self.core.section:
             node = self.node(resource)
             return node.seconds(now, after) if node is not None else []
 
@@ -339,12 +339,12 @@ class Engine(Gate):
 
     def shadows(self) -> tuple[dict[str, Any], ...]:
         """What each shadow rule at work would have done: resource, kind, rule, calls to block and to delay."""
-        with self._guarded:
+        with self.core.section:
             return tuple(shadows_of(self.snapshot))
 
     def _live(self, plan: Plan) -> list[tuple[Kind, Any, dict[str, Any]]]:
         now = self.clock.monotonic_ns()
-        with self._guarded:
+        with self.core.section:
             return views.live_values(plan, now)
 
     def on_breaker(self, listener: BreakerListener) -> Callable[[], None]:
@@ -397,20 +397,18 @@ class Engine(Gate):
     def hold_for_fork(self) -> None:
         """Waits until nobody is half way through a swap or a count, and keeps it so."""
         self._build_lock.acquire()
-        if self.core.lock is not None:
-            self.core.lock.acquire()
+        self.core.section.__enter__()
 
     def let_go_after_fork(self) -> None:
         """In the parent: goes on."""
-        if self.core.lock is not None:
-            self.core.lock.release()
+        self.core.section.__exit__(None, None, None)
         self._build_lock.release()
 
     def renew_after_fork(self) -> None:
         """In the child: locks and counters of its own. Starts nothing."""
         core = self.core
-        if core.lock is not None:
-            core.lock = threading.RLock()
+        core.section.__exit__(None, None, None)
+        core.renew_after_fork()
         self._build_lock = threading.RLock()
         self._subscribe_lock = threading.Lock()
         self._activation.renew_after_fork(self._build_lock)
@@ -441,11 +439,6 @@ class Engine(Gate):
         return Node(statistics.bucket_ns, statistics.buckets, statistics.minutes)
 
     # Inside
-
-    @property
-    def _guarded(self) -> Any:
-        """The engine's lock, for code outside the hot path, where several statements belong together."""
-        return self.core.lock or UNGUARDED
 
     def _check_open(self) -> None:
         if self._forked:

@@ -66,19 +66,16 @@ class Entry(Pass):
         if runtime.compat:
             self.unwind()
         now = runtime.monotonic_ns()
-        lock = runtime.lock
         try:
-            if lock is None:
-                state = self.state
-                self.state = DONE
+            before, runtime.busy = runtime.busy and runtime.give_way(), True
+            try:
+                state, self.state = self.state, DONE
                 if state < DONE:
                     plan.complete(self, now, self.count if count is None else count, state)
-            else:
-                with lock:
-                    state = self.state
-                    self.state = DONE
-                    if state < DONE:
-                        plan.complete(self, now, self.count if count is None else count, state)
+            finally:
+                runtime.busy = before
+                if before:
+                    runtime.give_back()
         except Exception as error:  # noqa: BLE001 (an internal error must not break the caller's call)
             runtime.failed(error)
         if runtime.news:

@@ -1,17 +1,12 @@
 """The way in: one read of the snapshot, one walk through the plan, one object made.
 
-Exactness. Checking and counting of a call are one critical section. Interpreted, it is held by one re-entrant lock of
-the engine (re-entrant because a signal handler or a finalizer may enter again on the same thread); under the GIL
-threads take turns anyway, so one lock costs no parallelism and makes limits across resources exact too. Compiled by
-mypyc the section calls no Python code, so no other thread can run inside it and the lock is left out. On a
-free-threaded build compiled code would need it: there the lock stays, which is right and serialises all entries of an
-engine. No lock is held while a caller's code runs or waits.
+Exactness. Checking and counting of a call are one critical section of the engine (`sentinel_core.section`). Threads
+take turns under the GIL anyway, so one for all resources costs no parallelism and makes limits across resources exact
+too. It is never held while a caller's code runs or waits.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +18,7 @@ from sentinel_core.context import current as current_context
 from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
+from sentinel_core.section import Section, remember
 
 DEFAULT_CONTEXT: Final = "sentinel_default_context"
 """The entrance of calls that name none."""
@@ -34,30 +30,13 @@ ORIGINS: Final = "origins"
 Outcome = Entry | Blocked | Waiting
 
 
-class Unguarded:
-    """No lock where none is needed."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        return None
-
-
-UNGUARDED: Final = Unguarded()
-
-
-def needs_lock() -> bool:
-    """Whether counters of this build must be guarded: always, unless compiled and under the GIL."""
-    compiled = not __file__.endswith(".py")
-    gil = getattr(sys, "_is_gil_enabled", None)
-    return not compiled or (gil is not None and not gil())
+remember(Plan.admit, Plan.complete)
 
 
 class Core(Runtime):
     """The steps of a call. Not to be inherited from: compiled, its methods call each other directly."""
 
-    __slots__ = ("clock", "compile", "observer", "snapshot", "unchecked")
+    __slots__ = ("clock", "compile", "observer", "section", "snapshot", "unchecked")
 
     def __init__(
         self,
@@ -69,9 +48,10 @@ class Core(Runtime):
         failed: Callable[[BaseException], None],
         news_ready: Callable[[], None],
     ) -> None:
-        lock = threading.RLock() if needs_lock() else None
-        super().__init__(clock.monotonic_ns, lock, inbound, compat, failed, news_ready)
+        super().__init__(clock.monotonic_ns, inbound, compat, failed, news_ready)
         self.clock = clock
+        self.section = Section(self)
+        """For code outside the hot path, where several statements belong together."""
         self.snapshot = Snapshot(0, {}, {}, {})
         """What runs now. Replaced by assignment, never edited."""
         self.compile = compile_plan
@@ -81,7 +61,7 @@ class Core(Runtime):
         self.observer: Callable[[Blocked, int, str], None] | None = None
         """Hears of every refusal; never raises."""
 
-    def begin(  # noqa: C901 (the hot path: each step written out, a call saved)
+    def begin(
         self, resource: str, origin: str, context: str, args: Args, count: int, priority: bool, inbound: bool
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
@@ -97,19 +77,16 @@ class Core(Runtime):
             call = PLAIN
             if plan.demands_call or inbound or priority:
                 call = self.describe(plan, origin, context, args, priority, inbound)
-            lock = self.lock
-            if lock is None:
+            before, self.busy = self.busy and self.give_way(), True
+            try:
                 code = plan.admit(now, count, call, 0, -1)
                 if code > 0:
                     return waiting(resource, plan, snapshot, call, now, count, code)
                 era = plan.node.era
-            else:
-                # `with`, not acquire and try: a signal handler that raises between those two would keep the lock.
-                with lock:
-                    code = plan.admit(now, count, call, 0, -1)
-                    if code > 0:
-                        return waiting(resource, plan, snapshot, call, now, count, code)
-                    era = plan.node.era
+            finally:
+                self.busy = before
+                if before:
+                    self.give_back()
         except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
             self.failed(error)
             return self.unchecked(now, 1)
@@ -125,7 +102,7 @@ class Core(Runtime):
         """The next step of a call that has waited."""
         now: int = self.monotonic_ns()
         plan = waited.plan
-        with self.lock or UNGUARDED:
+        with self.section:
             try:
                 code = plan.resume(now, waited.count, waited.call, waited.begin, waited.held)
                 if code > 0:
@@ -155,7 +132,7 @@ class Core(Runtime):
     def abandon(self, waited: Waiting) -> None:
         """The caller gave up while it waited: permits of half-open breakers come back."""
         now: int = self.monotonic_ns()
-        with self.lock or UNGUARDED:
+        with self.section:
             waited.plan.release(now, waited.begin, waited.held)
         if self.news:
             self.news_ready()
@@ -234,6 +211,8 @@ class Gate:
         """
         core = self.core
         outcome = core.begin(resource, origin, context, args, count, priority, inbound)
+        if isinstance(outcome, Entry):
+            return outcome
         while isinstance(outcome, Waiting):
             core.sleep(outcome)
             outcome = core.resume(outcome)

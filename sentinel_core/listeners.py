@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sentinel_core.bounds import told
 from sentinel_core.entry import Blocked
-from sentinel_core.gate import UNGUARDED, Core
+from sentinel_core.gate import Core
 from sentinel_core.plan import Beyond, Transition
 
 logger = logging.getLogger("sentinel_core")
@@ -54,7 +54,7 @@ class Listeners:
     def tell(self) -> None:
         """Tells the news of the core."""
         core = self._core
-        with core.lock or UNGUARDED:
+        with core.section:
             news, core.news = core.news, []
         for happened in news:
             if isinstance(happened, Exception):

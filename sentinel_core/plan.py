@@ -12,11 +12,13 @@ The vocabulary of a decision is an int, so that passing and blocking build nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
 from sentinel_core.node import ClusterNode, Node
+from sentinel_core.section import has_gil, is_compiled, wait_for_turn
 
 PASS: Final = 0
 BLOCK: Final = 1
@@ -83,6 +85,7 @@ class Checker:
         "completes",
         "demands_call",
         "enters",
+        "idle",
         "kind",
         "rule",
         "wait",
@@ -102,6 +105,8 @@ class Checker:
     """Needs the resource counted by caller."""
     by_context: bool
     """Needs the resource counted by context."""
+    idle: bool
+    """Passes every call and need not be asked. The checker itself says when that begins and ends (a closed breaker)."""
     enters: bool
     """Wants `enter`."""
     completes: bool
@@ -116,6 +121,7 @@ class Checker:
         self.by_args = False
         self.by_origin = False
         self.by_context = False
+        self.idle = False
         self.enters = False
         self.completes = False
 
@@ -196,7 +202,7 @@ class Plan:
         self.by_context = everything or any(checker.by_context for checker in checkers)
         self.demands_call = everything or any(checker.demands_call for checker in checkers)
 
-    def admit(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
+    def admit(self, now: int, count: int, call: Call, begin: int, held: int) -> int:  # noqa: C901 (as `Core.begin`)
         """Asks the checkers from index `begin` on and counts the outcome, all in one critical section.
 
         held      the era of permits the call holds from before a wait, -1 without any
@@ -207,6 +213,8 @@ class Plan:
         index = begin
         for checker in self.checkers[begin:] if begin else self.checkers:
             index += 1
+            if checker.idle:
+                continue
             verdict = checker.check(now, count, call)
             if verdict == PASS:
                 continue
@@ -222,10 +230,12 @@ class Plan:
             node.roll(now)
         node.passed += count
         node.threads += 1
-        for other in call.nodes:
-            other.enter(now, count)
-        for checker in self.enterers:
-            checker.enter(call)
+        if call is not PLAIN:
+            for other in call.nodes:
+                other.enter(now, count)
+        if self.enterers:
+            for checker in self.enterers:
+                checker.enter(call)
         return 0 if held < 0 else PROBED
 
     def resume(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
@@ -262,9 +272,19 @@ class Plan:
         if rt < 0:
             rt = 0
         failed = state & 1 != 0
-        self.node.leave(now, count, rt, failed)
-        for other in passed.call.nodes:
-            other.leave(now, count, rt, failed)
+        node = self.node
+        if now >= node.end:  # `node.leave`, written out as well
+            node.roll(now)
+        node.success += count
+        node.rt += rt
+        if rt < node.min_rt:
+            node.min_rt = rt
+        node.threads -= 1
+        if failed:
+            node.errors += count
+        if passed.call is not PLAIN:
+            for other in passed.call.nodes:
+                other.leave(now, count, rt, failed)
         for checker in self.completers:
             checker.complete(passed, now, rt, failed, state & 2 != 0)
 
@@ -328,20 +348,27 @@ class Beyond:
 class Runtime:
     """What every part of the hot path shares."""
 
-    __slots__ = ("bounds", "compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready")
+    __slots__ = (
+        "alone", "bounds", "busy", "compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready", "owner",
+    )  # fmt: skip
 
     def __init__(
         self,
         monotonic_ns: Callable[[], int],
-        lock: Any,
         inbound: Node,
         compat: bool,
         failed: Callable[[BaseException], None],
         news_ready: Callable[[], None],
     ) -> None:
         self.monotonic_ns = monotonic_ns
-        self.lock = lock
-        """Guards counters and states in interpreted code; None where compiled code under the GIL needs none."""
+        self.alone = is_compiled() and has_gil()
+        """No other thread can run inside a section."""
+        self.lock = None if has_gil() else RLock()
+        """Where the GIL does not order threads: what does."""
+        self.busy = self.lock is not None
+        """Somebody is in the critical section (see `sentinel_core.section`)."""
+        self.owner = 0
+        """The thread that is in a `Section`, 0 for nobody."""
         self.inbound = inbound
         """All inbound calls of the process (`__total_inbound_traffic__`)."""
         self.compat = compat
@@ -354,6 +381,21 @@ class Runtime:
         """What happened inside the critical section and is told after it: moves of breakers, errors of shadow rules,
         bounds that were reached."""
         self.news_ready = news_ready
+
+    def give_way(self) -> bool:
+        """For who found the section busy: returns when it is the caller's. True: it was so before, or has a lock."""
+        return self.alone or wait_for_turn(self)
+
+    def give_back(self) -> None:
+        """For who gave way and got True: ends that."""
+        if self.lock is not None:
+            self.lock.release()
+
+    def renew_after_fork(self) -> None:
+        """In the child: nobody is in the section."""
+        self.lock = None if self.lock is None else RLock()
+        self.busy = self.lock is not None
+        self.owner = 0
 
     def beyond(self, what: str, name: str) -> None:
         """Counts that something was beyond a bound, and has it told the first time."""

@@ -62,6 +62,7 @@ class Breaker(Checker):
         self.open_ns: int = rule.time_window * SECOND
         self.interval: int = rule.stat_interval_ms * MS
         self.state = CLOSED
+        self.idle = True
         self.since = 0
         self.retry_at = 0
         self.end = 0
@@ -71,7 +72,7 @@ class Breaker(Checker):
     def check(self, now: int, count: int, call: Call) -> int:
         state = self.state
         if state is CLOSED:
-            return PASS
+            return PASS  # where somebody asks all the same: a shadow
         if now < self.retry_at or (state is HALF_OPEN and self.compat):
             return BLOCK
         # A half-open breaker past its retry time has lost its probe: another one goes. The first to return decides.
@@ -133,6 +134,7 @@ class Breaker(Checker):
         self.since = node.era
         self.runtime.news.append(Transition("degrade", node.resource, self.rule, self.state, state, value, now))
         self.state = state
+        self.idle = state is CLOSED
 
     def release(self, now: int, era: int) -> None:
         # As long as another rule refuses its probes the breaker cannot learn anything: it waits a whole turn again.
