@@ -12,7 +12,7 @@ from threading import RLock
 
 import pytest
 
-from sentinel_core import Engine, section
+from sentinel_core import Engine, Entry, section
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def in_threads(engine: Engine, threads: int = 4, calls: int = 2000) -> int:
     def work(number: int) -> None:
         for _ in range(calls):
             entry = engine.try_entry("r")
-            if entry:
+            if isinstance(entry, Entry):
                 passed[number] += 1
                 entry.exit()
 
