@@ -54,6 +54,8 @@ class Budget:
 NAMED: Final = 1 << 62
 """The limit for callers and contexts that a rule names: they are always counted."""
 UNLIMITED: Final = Budget(NAMED)
+NOBODY: Final[dict[str, Node]] = {}
+"""The parts of every resource that is not counted apart; never changed."""
 
 
 class ClusterNode(Node):
@@ -72,8 +74,8 @@ class ClusterNode(Node):
         self.others_blocked: dict[str, int] | None = None
         """Requests blocked by each kind before the last change of `blocker`."""
         self.budget = UNLIMITED
-        self.origins: dict[str, Node] = {}
-        self.contexts: dict[str, Node] = {}
+        self.origins: dict[str, Node] = NOBODY
+        self.contexts: dict[str, Node] = NOBODY
 
     def block_by(self, kind: str, now: int, count: int) -> None:
         """Counts a call that a rule of this kind has blocked."""
@@ -94,10 +96,14 @@ class ClusterNode(Node):
 
     def by_origin(self, origin: str, limit: int) -> Node | None:
         """The node of one caller, made when first asked for; None beyond `limit` callers."""
+        if self.origins is NOBODY:
+            self.origins = {}
         return self.part(self.origins, origin, limit)
 
     def by_context(self, context: str, limit: int) -> Node | None:
         """The node of one context, made when first asked for; None beyond `limit` contexts."""
+        if self.contexts is NOBODY:
+            self.contexts = {}
         return self.part(self.contexts, context, limit)
 
     def part(self, parts: dict[str, Node], name: str, limit: int) -> Node | None:

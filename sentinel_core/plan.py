@@ -11,7 +11,7 @@ The vocabulary of a decision is an int, so that passing and blocking build nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, Final
 
@@ -151,9 +151,7 @@ class Checker:
         return {}
 
 
-NO_CHECKERS: Final[list[Checker]] = []
-NOTHING: Final[dict[Any, Any]] = {}
-"""Shared by all plans that have none, and never changed: empty ones of their own cost a resource 230 bytes."""
+NO_RULES: Final[list[Any]] = []
 
 
 class Plan:
@@ -180,18 +178,19 @@ class Plan:
         runtime: Runtime,
         node: ClusterNode,
         checkers: Sequence[Checker],
-        rules: dict[str, list[Any]],
-        states: dict[Any, Any],
+        rules: Sequence[tuple[str, list[Any]]],
+        states: Iterable[tuple[Any, Any]],
     ) -> None:
         everything = runtime.compat
         self.runtime = runtime
         self.node = node
-        self.checkers = list(checkers)
-        self.enterers = [checker for checker in checkers if checker.enters] or NO_CHECKERS
-        self.completers = [checker for checker in checkers if checker.completes] or NO_CHECKERS
-        self.rules = rules or NOTHING
-        """The rules of this resource by kind: what decides whether the plan outlives a change."""
-        self.states = states or NOTHING
+        # Tuples: half the size of lists and dicts, and there is one plan a resource.
+        self.checkers = tuple(checkers)
+        self.enterers = tuple([checker for checker in checkers if checker.enters])
+        self.completers = tuple([checker for checker in checkers if checker.completes])
+        self.rules = tuple(rules)
+        """(kind, the rules of this resource) for each kind that has any: decides whether the plan outlives a change."""
+        self.states = tuple(states)
         """Checkers and other parts that carry state, by what they were made from: what a successor takes over."""
         self.held = -1
         """What `held` was when `admit` last asked for a wait; read in the same critical section."""
@@ -201,6 +200,13 @@ class Plan:
         self.by_origin = everything or any(checker.by_origin for checker in checkers)
         self.by_context = everything or any(checker.by_context for checker in checkers)
         self.demands_call = everything or any(checker.demands_call for checker in checkers)
+
+    def rules_of(self, kind: str) -> list[Any]:
+        """The rules of one kind; not to be changed."""
+        for held, rules in self.rules:
+            if held == kind:
+                return rules
+        return NO_RULES
 
     def admit(self, now: int, count: int, call: Call, begin: int, held: int) -> int:  # noqa: C901 (as `Core.begin`)
         """Asks the checkers from index `begin` on and counts the outcome, all in one critical section.

@@ -91,7 +91,7 @@ class Compiler:
     def stands(self, plan: Plan, new: Snapshot, changed: Iterable[Kind]) -> bool:
         """Whether a plan's resource has equal rules in `new`."""
         resource = plan.node.resource
-        return all(plan.rules.get(kind, NONE) == self.rules_of(new, kind, resource) for kind in changed)
+        return all(plan.rules_of(kind) == self.rules_of(new, kind, resource) for kind in changed)
 
     def listen(self, new: Snapshot, changed: Iterable[Kind]) -> None:
         """Compiles at once what must hear of things before its first call (business metrics), deafens what is gone."""
@@ -133,11 +133,11 @@ class Compiler:
 
     def new_overflow(self) -> Plan:
         """The plan of calls that no resource counts."""
-        return Plan(self.runtime, self.new_node(""), (), {}, {})
+        return Plan(self.runtime, self.new_node(""), (), (), ())
 
     def compile(self, snapshot: Snapshot, node: ClusterNode, before: Plan | None, changed: tuple[Kind, ...]) -> Plan:
         """The plan of a resource with the state that `before` leaves to it."""
-        kept = before.states if before is not None else {}
+        kept = dict(before.states) if before is not None else {}
         build = Build(
             self.runtime,
             self.nodes,
@@ -150,14 +150,14 @@ class Compiler:
             self.health,
             self.wall,
         )
-        rules: dict[Kind, list[Any]] = {}
+        rules: list[tuple[Kind, list[Any]]] = []
         checkers = []
         for kind, slot in self.slots.items():
             of_kind = self.rules_of(snapshot, kind, node.resource)
             if of_kind:
-                rules[kind] = of_kind
+                rules.append((kind, of_kind))
                 checkers += [build.controlled(checker) for checker in slot.compile(build, node, of_kind)]
-        return Plan(self.runtime, node, checkers, rules, build.states)
+        return Plan(self.runtime, node, checkers, rules, build.states.items())
 
     def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> list[Any]:
         """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it.
@@ -187,7 +187,7 @@ class Compiler:
         held = {
             id(state)
             for plan in list(snapshot.plans.values())
-            for state in plan.states.values()
+            for _, state in plan.states
             if isinstance(state, RateWindow)
         }
         self.metrics.retain(held)

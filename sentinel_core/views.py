@@ -46,7 +46,7 @@ def explain(
                     "live": of_rule.get(rule, {}),
                     "note": slot.unenforced(rule),
                 }
-                for rule in plan.rules.get(kind, ())
+                for rule in plan.rules_of(kind)
             ],
         }
         for kind, slot in slots.items()

@@ -63,6 +63,7 @@ class Window:
         "carried",
         "end",
         "errors",
+        "folds",
         "history",
         "length",
         "min_rt",
@@ -97,6 +98,8 @@ class Window:
         self.borrowed: dict[int, int] | None = None
         """Requests passed ahead of their time, by the start of the bucket that will pay for them."""
         self.history: list[Bucket] = []
+        self.folds = minute
+        """Whole seconds are kept: from the first time that somebody asks for one (a warm-up), or always."""
         self.second: Bucket | None = None
         """The second that is being folded; complete once the newest bucket belongs to a later one."""
         self.previous: Bucket | None = None
@@ -140,15 +143,16 @@ class Window:
         return bucket
 
     def keep(self) -> None:
-        """Closes the newest bucket: into the history, and folded into its second."""
+        """Closes the newest bucket: into the history, folded into its second, and into the total."""
         if not (self.passed or self.blocked or self.success or self.errors):
             return
         bucket = self.newest()
         if self.size > 1:
             self.history.append(bucket)
-        second = self.second_of(bucket.start)
-        second.add(bucket)
-        second.passed -= self.carried
+        if self.folds:
+            second = self.second_of(bucket.start)
+            second.add(bucket)
+            second.passed -= self.carried
         self.total.add(bucket)
         self.total.passed -= self.carried
 
@@ -174,9 +178,12 @@ class Window:
         if self.borrowed is None:
             self.borrowed = {}
         self.borrowed[start] = self.borrowed.get(start, 0) + count
-        for whole in (self.second_of(now), self.total):
-            whole.passed += count
-            whole.occupied += count
+        self.total.passed += count
+        self.total.occupied += count
+        if self.folds:
+            second = self.second_of(now)
+            second.passed += count
+            second.occupied += count
 
     def take_borrowed(self, start: int) -> int:
         """What the bucket that begins at `start` owes; debts of buckets that were skipped are forgiven."""
@@ -229,7 +236,8 @@ class Window:
         return busiest
 
     def previous_second(self, now: int) -> Bucket | None:
-        """The counts of the full second before the one of `now`, None when there were none."""
+        """The counts of the full second before the one of `now`, None when there were none or nobody asked before."""
+        self.folds = True
         wanted = now - now % SECOND - SECOND
         if self.second is not None and self.second.start == wanted:
             return self.second
