@@ -330,8 +330,13 @@ class Engine(Gate):
 
     def explain(self, resource: str) -> list[dict[str, Any]]:
         """Per slot, in order: the rules that apply to a resource, in words and fields, with live values and states."""
-        plan = self._plan(resource)
-        return views.explain(plan, self._slots, self._live(plan), self._compiler.mode_of)
+        values, compiler, snapshot = self._live(self._plan(resource)), self._compiler, self.snapshot
+        return views.explain(
+            self._slots,
+            values,
+            lambda kind: compiler.rules_of(snapshot, kind, resource),
+            lambda rule: compiler.mode_of(rule, resource),
+        )
 
     def breakers(self, resource: str) -> tuple[dict[str, Any], ...]:
         """State and values of every breaker of a resource, in the order they are asked."""

@@ -11,7 +11,7 @@ The vocabulary of a decision is an int, so that passing and blocking build nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Final
 
@@ -151,9 +151,6 @@ class Checker:
         return {}
 
 
-NO_RULES: Final[list[Any]] = []
-
-
 class Plan:
     """Every checker of one resource in slot order, and where its calls are counted."""
 
@@ -167,7 +164,7 @@ class Plan:
         "enterers",
         "held",
         "node",
-        "rules",
+        "ruled",
         "runtime",
         "states",
         "successor",
@@ -178,8 +175,8 @@ class Plan:
         runtime: Runtime,
         node: ClusterNode,
         checkers: Sequence[Checker],
-        rules: Sequence[tuple[str, list[Any]]],
-        states: Iterable[tuple[Any, Any]],
+        states: Sequence[tuple[Any, ...]],
+        ruled: bool,
     ) -> None:
         everything = runtime.compat
         self.runtime = runtime
@@ -188,10 +185,10 @@ class Plan:
         self.checkers = tuple(checkers)
         self.enterers = tuple([checker for checker in checkers if checker.enters])
         self.completers = tuple([checker for checker in checkers if checker.completes])
-        self.rules = tuple(rules)
-        """(kind, the rules of this resource) for each kind that has any: decides whether the plan outlives a change."""
         self.states = tuple(states)
-        """Checkers and other parts that carry state, by what they were made from: what a successor takes over."""
+        """What a successor takes over: checkers and other parts that carry state, each behind what it was made from."""
+        self.ruled = ruled
+        """Whether any rule applies."""
         self.held = -1
         """What `held` was when `admit` last asked for a wait; read in the same critical section."""
         self.successor: Plan | None = None
@@ -200,13 +197,6 @@ class Plan:
         self.by_origin = everything or any(checker.by_origin for checker in checkers)
         self.by_context = everything or any(checker.by_context for checker in checkers)
         self.demands_call = everything or any(checker.demands_call for checker in checkers)
-
-    def rules_of(self, kind: str) -> list[Any]:
-        """The rules of one kind; not to be changed."""
-        for held, rules in self.rules:
-            if held == kind:
-                return rules
-        return NO_RULES
 
     def admit(self, now: int, count: int, call: Call, begin: int, held: int) -> int:  # noqa: C901 (as `Core.begin`)
         """Asks the checkers from index `begin` on and counts the outcome, all in one critical section.

@@ -72,7 +72,7 @@ class Compiler:
             if resource in new.plans:
                 continue
             # Java rebuilds the controllers of every flow rule when one changes; so compat keeps no plan whole.
-            if not self.runtime.compat and self.stands(plan, new, kinds):
+            if not self.runtime.compat and self.stands(resource, old, new, kinds):
                 new.plans[resource] = plan
                 continue
             successor = new.plans[resource] = self.compile(new, plan.node, plan, kinds)
@@ -88,10 +88,9 @@ class Compiler:
                 plan.successor = successor
         return new
 
-    def stands(self, plan: Plan, new: Snapshot, changed: Iterable[Kind]) -> bool:
-        """Whether a plan's resource has equal rules in `new`."""
-        resource = plan.node.resource
-        return all(plan.rules_of(kind) == self.rules_of(new, kind, resource) for kind in changed)
+    def stands(self, resource: str, old: Snapshot, new: Snapshot, changed: Iterable[Kind]) -> bool:
+        """Whether a resource has equal rules in both."""
+        return all(self.rules_of(old, kind, resource) == self.rules_of(new, kind, resource) for kind in changed)
 
     def listen(self, new: Snapshot, changed: Iterable[Kind]) -> None:
         """Compiles at once what must hear of things before its first call (business metrics), deafens what is gone."""
@@ -107,7 +106,7 @@ class Compiler:
         for resource, plan in list(new.plans.items()):
             if len(self.nodes) <= self.max_resources:
                 return
-            if not plan.rules and not plan.node.threads:
+            if not plan.ruled and not plan.node.threads:
                 del new.plans[resource]
                 if self.nodes.pop(resource, None) is not None:
                     plan.node.forgotten()
@@ -133,11 +132,11 @@ class Compiler:
 
     def new_overflow(self) -> Plan:
         """The plan of calls that no resource counts."""
-        return Plan(self.runtime, self.new_node(""), (), (), ())
+        return Plan(self.runtime, self.new_node(""), (), (), ruled=False)
 
     def compile(self, snapshot: Snapshot, node: ClusterNode, before: Plan | None, changed: tuple[Kind, ...]) -> Plan:
         """The plan of a resource with the state that `before` leaves to it."""
-        kept = dict(before.states) if before is not None else {}
+        kept = {(*key,): state for *key, state in before.states} if before is not None else {}
         build = Build(
             self.runtime,
             self.nodes,
@@ -150,14 +149,14 @@ class Compiler:
             self.health,
             self.wall,
         )
-        rules: list[tuple[Kind, list[Any]]] = []
+        ruled = False
         checkers = []
         for kind, slot in self.slots.items():
             of_kind = self.rules_of(snapshot, kind, node.resource)
             if of_kind:
-                rules.append((kind, of_kind))
+                ruled = True
                 checkers += [build.controlled(checker) for checker in slot.compile(build, node, of_kind)]
-        return Plan(self.runtime, node, checkers, rules, build.states.items())
+        return Plan(self.runtime, node, checkers, build.states, ruled)
 
     def rules_of(self, snapshot: Snapshot, kind: Kind, resource: str) -> list[Any]:
         """The rules of a kind that apply to a resource: those that name it, then those whose pattern matches it.
@@ -187,7 +186,7 @@ class Compiler:
         held = {
             id(state)
             for plan in list(snapshot.plans.values())
-            for _, state in plan.states
+            for *_, state in plan.states
             if isinstance(state, RateWindow)
         }
         self.metrics.retain(held)

@@ -21,10 +21,10 @@ def live_values(plan: Plan, now: int) -> list[tuple[Kind, Any, dict[str, Any]]]:
 
 
 def explain(
-    plan: Plan,
     slots: Mapping[Kind, Slot],
     values: list[tuple[Kind, Any, dict[str, Any]]],
-    mode_of: Callable[[Any, str], str],
+    rules_of: Callable[[Kind], list[Any]],
+    mode_of: Callable[[Any], str],
 ) -> list[dict[str, Any]]:
     """Per slot: what all its rules share, and each rule in words and fields with its mode and what it has counted."""
     of_rule = {rule: live for _, rule, live in values if rule is not None}
@@ -41,12 +41,12 @@ def explain(
                 {
                     "path": rule.path,
                     "says": describe_rule(rule),
-                    "mode": mode_of(rule, plan.node.resource),
+                    "mode": mode_of(rule),
                     "rule": rule.to_json(),
                     "live": of_rule.get(rule, {}),
                     "note": slot.unenforced(rule),
                 }
-                for rule in plan.rules_of(kind)
+                for rule in rules_of(kind)
             ],
         }
         for kind, slot in slots.items()

@@ -45,7 +45,8 @@ class Build:
         """Every resource that was entered, by name; read at check time by rules that look at another resource."""
         self.metrics = metrics
         self.settings = settings
-        self.states: dict[Any, Any] = {}
+        self.states: list[tuple[Any, ...]] = []
+        """(what it was made from, its place, the object) of everything that was kept."""
         self.changed = changed
         """The kinds that were replaced by the change this compilation is for."""
         self.rules = rules
@@ -74,7 +75,7 @@ class Build:
         state: T | None = self._kept.get((*key, 0 if shared else place))
         if state is None:
             state = make()
-        self.states[(*key, place)] = state
+        self.states.append((*key, place, state))
         return state
 
     def monotonic(self, instant: str) -> int:

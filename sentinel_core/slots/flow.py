@@ -22,6 +22,8 @@ RATE_LIMITER: Final = 2
 WARM_UP_RATE_LIMITER: Final = 3
 EVERYONE: Final = "default"
 OTHERS: Final = "other"
+NONE_NAMED: Final[frozenset[str]] = frozenset()
+"""One for all rules that do not ask who else is named: an empty set takes 216 bytes."""
 NO_START: Final = -(1 << 62)
 
 
@@ -387,7 +389,7 @@ def compile_flow(build: Build, node: ClusterNode, rules: Sequence[Any]) -> list[
     for rule in dict.fromkeys(rules):
         if applies(rule):
             known = enforced if build.mode(rule) == ENFORCE else named
-            checkers.append(keep(build, node, rule, known if rule.limit_app == OTHERS else frozenset()))
+            checkers.append(keep(build, node, rule, known if rule.limit_app == OTHERS else NONE_NAMED))
     return checkers
 
 

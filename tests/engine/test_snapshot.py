@@ -71,7 +71,7 @@ def test_a_change_of_any_field_alone_takes_effect_and_its_neighbour_keeps_its_st
     new = engine.snapshot
     assert new.number == old.number + 1
     assert new.plans["r"] is not old.plans["r"]
-    assert new.plans["r"].rules_of(kind)[0] == changed
+    assert engine._compiler.rules_of(new, kind, "r")[0] == changed
     if kind != "system":
         assert new.plans["n"] is old.plans["n"]
 
