@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_rejected
 from sentinel_core.datasources import Applied, Outcome
+from sentinel_core.remarks import refuse_as_java
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Activation:
         """What a subscription calls. Raises RuleRejected after telling the audit once per content, except
         of a content that says nothing."""
         try:
-            rulesets = parse_revision(revision, kinds)
+            rulesets = self._parse(kinds, revision)
         except RuleRejected as rejection:
             if not rejection.says_nothing:
                 with self.lock:
@@ -92,6 +93,15 @@ class Activation:
         outcome = self.activate(rulesets, revision, silent=restored)
         self._tell_of_kept(kinds, rulesets, revision)
         return Applied(outcome, frozenset(rulesets))
+
+    def _parse(self, kinds: Sequence[Kind], revision: Revision) -> dict[Kind, RuleSet]:
+        """The rules of a revision; under compat what Java takes is taken, and what it fails to build is refused."""
+        compat = self.compiler.runtime.compat
+        rulesets = parse_revision(revision, kinds, compat=compat)
+        if compat:
+            for ruleset in rulesets.values():
+                refuse_as_java(self.compiler.slots, ruleset)
+        return rulesets
 
     def _tell_of_kept(self, kinds: Sequence[Kind], carried: Mapping[Kind, RuleSet], revision: Revision) -> None:
         """A kind that a document does not carry any more keeps its last good rules: never empty by accident."""

@@ -119,6 +119,7 @@ class Engine(Gate):
         self._collect = collect
         self._closed = False
         self._forked = False
+        self._renewals: list[Callable[[], None]] = []
         fork.remember(self)
 
     # Rules
@@ -254,8 +255,10 @@ class Engine(Gate):
     def _plan(self, resource: str) -> Plan:
         if self._forked:
             self._revive()
-        with self._build_lock:
-            plan = self._compiler.find(self.snapshot, resource)
+        plan = None
+        if not self._compiler.is_beyond(self.snapshot, resource):  # asked first: beyond the bound nobody need wait
+            with self._build_lock:
+                plan = self._compiler.find(self.snapshot, resource)
         if plan is None:
             self.core.beyond("resources", repr(resource))
             return self._overflow
@@ -423,6 +426,12 @@ class Engine(Gate):
         self._overflow = self._compiler.new_overflow()
         self._forked = True
 
+    def on_fork(self, renew: Callable[[], None]) -> Callable[[], None]:
+        """Has `renew` called in every forked child at its first use of the engine, for what has threads or locks of its
+        own; returns what takes that back."""
+        self._renewals.append(renew)
+        return lambda: self._renewals.remove(renew) if renew in self._renewals else None
+
     def _revive(self) -> None:
         """At the first use in a child: starts what had threads, and lets rules hear of samples again."""
         with self._subscribe_lock:
@@ -432,6 +441,8 @@ class Engine(Gate):
         self._restart()
 
     def _restart(self) -> None:
+        for renew in self._renewals:
+            renew()
         with self._build_lock:
             self._compiler.listen(self.snapshot, KINDS)
         self.collectors.renew_after_fork()

@@ -24,6 +24,8 @@ DEFAULT_CONTEXT: Final = "sentinel_default_context"
 """The entrance of calls that name none."""
 PARTS: Final = 2000
 """Callers and contexts that are counted apart per resource, as in Sentinel; those that rules name among them."""
+MOST: Final = 2**31 - 1
+"""Requests that one call may stand for, as in Java."""
 CONTEXTS: Final = "contexts"
 ORIGINS: Final = "origins"
 
@@ -66,8 +68,8 @@ class Core(Runtime):
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
         now: int = self.monotonic_ns()
-        if count < 0 and not self.compat:
-            count = 0  # a negative pass would lift the limit of everybody else
+        if not 0 <= count <= MOST:
+            count = self.bounded(count)
         try:
             snapshot = self.snapshot
             plan = snapshot.plans.get(resource)
@@ -97,6 +99,10 @@ class Core(Runtime):
         if code == PROBED:
             return probe(plan, call, now, count, era)
         return self.refuse(Blocked(resource, plan.checkers[-code - 1], snapshot, now, call), count, origin)
+
+    def bounded(self, count: int) -> int:
+        """A count in bounds: a negative one would lift the limit of everybody else, but Java lets it."""
+        return MOST if count > MOST else count if self.compat else 0
 
     def resume(self, waited: Waiting) -> Outcome:
         """The next step of a call that has waited."""

@@ -26,7 +26,7 @@ MAX_PARTS = 100_000
 
 
 class Compiler:
-    """Turns rule sets into snapshots and resources into plans. The caller serialises all methods but `find`."""
+    """Turns rule sets into snapshots and resources into plans. The caller serialises all methods but `is_beyond`."""
 
     def __init__(
         self,
@@ -115,14 +115,18 @@ class Compiler:
         """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit."""
         plan = snapshot.plans.get(resource)
         if plan is None:
+            if self.is_beyond(snapshot, resource):
+                return None
             node = self.nodes.get(resource)
             if node is None:
-                full = len(self.nodes) >= self.max_resources
-                if full and (self.runtime.compat or not self.is_named(snapshot, resource)):
-                    return None
                 node = self.nodes[resource] = self.new_node(resource)
             plan = snapshot.plans[resource] = self.compile(snapshot, node, None, ())
         return plan
+
+    def is_beyond(self, snapshot: Snapshot, resource: str) -> bool:
+        """Whether there are too many resources for one more that no rule is about."""
+        full = len(self.nodes) >= self.max_resources and resource not in self.nodes
+        return full and (self.runtime.compat or not self.is_named(snapshot, resource))
 
     def new_node(self, resource: str) -> ClusterNode:
         statistics = self.statistics

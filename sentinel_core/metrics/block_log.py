@@ -53,6 +53,7 @@ class BlockLog:
         self._counts: dict[tuple[int, str], int] = {}
         self._ticker = Ticker("block log", self._write, every_s)
         self._remove = engine.on_block(self._add)
+        self._forget = engine.on_fork(self._renew_after_fork)
 
     def start(self) -> Self:
         self._ticker.start()
@@ -69,7 +70,13 @@ class BlockLog:
 
     def close(self) -> None:
         self._remove()
+        self._forget()
         self._ticker.close()
+
+    def _renew_after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = {}  # those of the parent, which writes them
+        self._ticker.renew_after_fork()
 
     def _add(self, blocked: Blocked, count: int, origin: str) -> None:
         checker = blocked.checker

@@ -56,6 +56,7 @@ class MetricLog:
         base = base_name(engine.app, os.getpid() if use_pid else None)
         self._files = MetricFiles(folder, base, max_bytes=max_bytes, keep=keep, zone=zone)
         self._ticker = Ticker("metric log", self._write, every_s)
+        self._forget = engine.on_fork(self._renew_after_fork)
         now = engine.clock.monotonic_ns()
         self._written = now - now % SECOND - SECOND
         """Beginning of the newest second that is written, monotonic ns."""
@@ -77,8 +78,13 @@ class MetricLog:
 
     def close(self) -> None:
         """Writes the seconds that are over and ends the thread."""
+        self._forget()
         self._ticker.close()
         self._files.close()
+
+    def _renew_after_fork(self) -> None:
+        self._files.close()  # the next write begins a file of this process
+        self._ticker.renew_after_fork()
 
     def _write(self) -> None:
         seconds: dict[int, list[tuple[str, Bucket]]] = {}

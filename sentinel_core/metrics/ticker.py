@@ -48,6 +48,15 @@ class Ticker:
             self._thread.join(timeout_s)
         self.run()
 
+    def renew_after_fork(self) -> None:
+        """For a forked child: a thread where there was one."""
+        running = self._thread is not None and not self._stop.is_set()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = None
+        if running:
+            self.start()
+
     def _loop(self) -> None:
         while not self._stop.wait(self._every_s):
             self.run()

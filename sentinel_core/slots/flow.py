@@ -25,6 +25,10 @@ OTHERS: Final = "other"
 NONE_NAMED: Final[frozenset[str]] = frozenset()
 """One for all rules that do not ask who else is named: an empty set takes 216 bytes."""
 NO_START: Final = -(1 << 62)
+AGES: Final = 1e18
+"""The longest distance between two requests that is told from never; ns."""
+UNREACHABLE: Final = 1e12
+"""Requests a second beyond which a warm-up makes no difference."""
 
 
 class FlowChecker(Checker):
@@ -220,7 +224,7 @@ class Queue(FlowChecker):
 
     def cost(self, count: int, rate: float) -> int:
         """The distance behind `count` requests at `rate` a second, ns, rounded half up to the unit."""
-        return math.floor(SECOND // self.unit * count / rate + 0.5) * self.unit
+        return math.floor(min(SECOND // self.unit * count / rate, AGES) + 0.5) * self.unit
 
     def judge(self, node: Node, now: int, count: int, call: Call) -> int:
         if count <= 0:
@@ -256,7 +260,7 @@ class WarmUp:
 
     def __init__(self, rule: Any, cold_factor: int, start: int) -> None:
         cold = cold_factor if cold_factor > 1 else 3
-        count: float = rule.count
+        count: float = min(rule.count, UNREACHABLE)
         period: int = rule.warm_up_period_sec
         self.cold = cold
         self.count = count
@@ -358,7 +362,7 @@ class WarmUpQueue(Queue):
         return self.queue(now, self.warm_cost(count, tokens.rate()))
 
     def warm_cost(self, count: int, rate: float) -> int:
-        return math.floor(count / rate * (SECOND // self.unit) + 0.5) * self.unit
+        return math.floor(min(count / rate * (SECOND // self.unit), AGES) + 0.5) * self.unit
 
 
 def make(build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> FlowChecker:

@@ -312,3 +312,19 @@ def test_a_kind_that_a_subscription_feeds_is_not_loaded_by_hand(engine: Engine) 
         engine.load_rules("flow", [])
     subscription.close()
     engine.load_rules("flow", [])
+
+
+def test_a_source_of_an_engine_like_java_is_read_like_java(clock: FakeClock) -> None:
+    """What Java takes from a store is taken, and what it fails to build is refused, as `load_rules` has it."""
+    engine = Engine(clock=clock, compat="sentinel-1.8.9")
+
+    def listed(text: str) -> Revision:
+        return Revision((SourceText("rules.json", text.encode(), "json"),), "/prod/memory/rules", text)
+
+    engine._apply(("flow",), listed('[{"resource": "r", "count": 0.3}]'), restored=False)
+    assert [rule.count for rule in engine.rules("flow").rules] == [0.3]
+    queue = '[{"resource": "r", "count": 0.3, "controlBehavior": 2, "maxQueueingTimeMs": 9}]'
+    with pytest.raises(RuleRejected, match="divides by zero"):
+        engine._apply(("flow",), listed(queue), restored=False)
+    with pytest.raises(RuleRejected, match="SR113"):
+        Engine(clock=clock)._apply(("flow",), listed('[{"resource": "r", "count": 0.3}]'), restored=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sentinel_core import Engine, Entry
+from sentinel_core.rules import RuleRejected
 from sentinel_core.testing import FakeClock
 
 Calls = Callable[..., int]
@@ -221,3 +222,26 @@ def test_callbacks_that_raise_are_counted_and_change_nothing(engine: Engine, fai
     assert counts(engine) == (1, 1, 0)
     assert engine.collectors.failures == 2
     assert engine.status()["internalErrors"]["count"] == 3, "one move and two refusals"
+
+
+@pytest.mark.parametrize("behavior", [0, 1, 2, 3])
+@pytest.mark.parametrize("count", [5e-324, 1e-300, 1e-9, 0.3, 1e9, 1e18, 1e100, 1e308])
+def test_no_count_of_a_flow_rule_is_too_odd_to_decide_with(count: float, behavior: int) -> None:
+    engine = Engine(clock=FakeClock())
+    rule = {"resource": "r", "count": count, "controlBehavior": behavior, "warmUpPeriodSec": 10}
+    try:
+        engine.load_rules("flow", [{**rule, "maxQueueingTimeMs": 100}])
+    except RuleRejected:
+        assert 0 < count < 1, "only fractions are refused, where nothing would ever pass"
+        return
+    decided = [bool(engine.try_entry("r", count=requests)) for requests in (1, 1, 2**31 - 1, 10**400)]
+    engine.explain("r")
+    assert decided[0], "the first request passes, however far apart two of them are"
+    assert decided[1:] == [False] * 3 if count < 1 else decided[1]
+    assert engine.status()["internalErrors"]["count"] == 0
+
+
+def test_a_call_stands_for_at_most_as_many_requests_as_in_java(engine: Engine) -> None:
+    engine.entry("r", count=10**400).exit()
+    engine.entry("r", count=-5).exit(0)
+    assert engine.stats("r").passed == 2**31 - 1

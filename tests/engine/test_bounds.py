@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
 from collections.abc import Callable
 
@@ -142,3 +143,19 @@ def test_values_inside_at_once_are_bounded_too(engine: Engine) -> None:
     for entry in entries:
         entry.exit()
     assert engine.explain("r")[-1]["rules"][0]["live"]["threads"] == 0
+
+
+def test_calls_beyond_the_bound_do_not_wait_for_a_change_of_rules(clock: FakeClock) -> None:
+    engine = Engine(clock=clock, max_resources=1)
+    engine.entry("first").exit()
+    ended = threading.Event()
+
+    def calls() -> None:
+        engine.entry("one too many").exit()
+        ended.set()
+
+    with engine._build_lock:
+        caller = threading.Thread(target=calls)
+        caller.start()
+        assert ended.wait(5)
+    caller.join()

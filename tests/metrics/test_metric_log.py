@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core import Engine, Entry, Statistics
+from sentinel_core.metrics.block_log import BlockLog
 from sentinel_core.metrics.metric_file import Line, files, read
 from sentinel_core.metrics.metric_log import MetricLog
 from sentinel_core.testing import FakeClock
@@ -144,3 +145,40 @@ def test_the_thread_exists_only_when_started(tmp_path: Path) -> None:
     assert "sentinel-metric log" in {thread.name for thread in threading.enumerate()}
     log.close()
     assert {thread.name for thread in threading.enumerate()} == names
+
+
+def test_a_forked_child_writes_files_of_its_own(engine: Engine, clock: FakeClock, tmp_path: Path) -> None:
+    log = log_of(engine, tmp_path)
+    refused = BlockLog(engine, tmp_path, every_s=0, zone=UTC)
+    engine.load_rules("flow", [{"resource": "r", "count": 1}])
+    call(engine, clock, "r", 2)
+    clock.advance(ms=1000)
+    log.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            call(engine, clock, "r", 3)
+            clock.advance(ms=1000)
+            log.close()
+            refused.close()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    refused.flush()
+    mine, of_child = files(tmp_path, BASE)
+    assert "|r|1|1|1|" in mine.read_text()
+    assert "|r|1|2|1|" in of_child.read_text()
+    blocked = (tmp_path / "sentinel-block.log").read_text().splitlines()
+    assert sorted(line.rsplit("|", 1)[1] for line in blocked) == ["1,0", "2,0"], "each tells its own refusals once"
+
+
+def test_a_thread_that_writes_goes_on_in_a_forked_child(tmp_path: Path) -> None:
+    engine = Engine(app="shop", statistics=Statistics(minutes=True))
+    log = MetricLog(engine, tmp_path, every_s=0.01, zone=UTC).start()
+    child = os.fork()
+    if child == 0:
+        engine.entry("r").exit()
+        os._exit(sum(thread.name == "sentinel-metric log" for thread in threading.enumerate()))
+    status = os.waitpid(child, 0)[1]
+    log.close()
+    assert os.waitstatus_to_exitcode(status) == 1
