@@ -10,6 +10,7 @@ BOUNDS = {
     "origins": "enough callers are counted apart; the others are counted as one unless a rule names them",
     "contexts": "enough contexts are counted apart; the others are counted as one unless a rule names them",
     "values": "enough values of a hot parameter are kept; those used least are forgotten and begin anew",
+    "dimensions": "a rule judges enough values of its dimension; others pass and are not counted. Does it carry ids?",
     "gauges": "enough gauges are kept; others are refused unless a rule asks for them. Do dimensions carry ids?",
 }
 

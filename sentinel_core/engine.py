@@ -17,6 +17,7 @@ from sentinel_core.audit.events import EventSink
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics, is_number_of_samples
+from sentinel_core.context import current
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.entry import Entry
@@ -28,7 +29,7 @@ from sentinel_core.listeners import BlockListener, BreakerListener, Listeners
 from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
-from sentinel_core.plan import PLAIN, Args, Plan, Snapshot
+from sentinel_core.plan import NO_TAGS, PLAIN, Args, Plan, Snapshot
 from sentinel_core.remarks import annotated, refuse_as_java
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
@@ -229,15 +230,23 @@ class Engine(Gate):
     def report(
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1
     ) -> None:
-        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules."""
+        """One business sample (or `count`) for the failure rate of a metric; without a resource, for all its rules.
+
+        A rule with a dimension counts it for the value `dimension`; None: for the value of that tag in the context.
+        """
         if self._forked:
             self._revive()
         if not is_number_of_samples(count):
             self.metrics.invalid += 1
             return
         now = self.clock.monotonic_ns()
+        ambient = current()
+        tags = NO_TAGS if ambient is None else ambient.tags
         with self.core.section:
-            self.metrics.report(now, metric, ok, resource, dimension, count)
+            if not self.metrics.report(now, metric, ok, resource, dimension, tags, count):
+                self.core.beyond("dimensions", f"{dimension!r} of {resource!r}")
+        if self.core.news:
+            self._news_ready()
 
     def gauge(self, metric: str, value: float, *, resource: str | None = None, dimension: str | None = None) -> None:
         """Sets a business number. One that is none, or not finite, is counted as invalid and changes nothing."""

@@ -158,7 +158,7 @@ class Blocked:
     @property
     def retry_after(self) -> int | None:
         """Milliseconds after which a new try may pass, None where that cannot be said."""
-        return self.checker.retry_after(self.now)
+        return self.checker.retry_after(self.now, self.call)
 
     @property
     def revision(self) -> RuleRevision:
@@ -179,9 +179,10 @@ class Blocked:
             rule=checker.rule,
             digest=revision.digest,
             commit=revision.commit,
-            retry_after=checker.retry_after(self.now),
+            retry_after=checker.retry_after(self.now, self.call),
             detail=checker.detail(self.call),
             origin=self.call.origin,
+            facts=checker.facts(self.call),
         )
 
     def __repr__(self) -> str:

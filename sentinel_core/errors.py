@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -51,6 +52,7 @@ class BlockException(SentinelError):
         retry_after: int | None = None,
         detail: str = "",
         origin: str = "",
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         self.resource = resource
         self.kind = kind or type(self).kind
@@ -64,6 +66,8 @@ class BlockException(SentinelError):
         """Milliseconds after which a new try may pass, None where that cannot be said."""
         self.detail = detail
         self.origin = origin
+        self.facts: Mapping[str, Any] = facts or {}
+        """What the kind has to say besides, plain JSON values."""
         super().__init__(resource)
 
     @property
@@ -76,12 +80,16 @@ class BlockException(SentinelError):
         """What Sentinel calls limitApp of a block: the rule's, or what exactly was hit."""
         return self.detail or str(getattr(self.rule, "limit_app", "") or "")
 
+    def says(self) -> str:
+        """What exactly was hit, in words; "" where the rule says it all."""
+        return self.detail
+
     def __str__(self) -> str:
         parts = [f"{self.resource} blocked by {self.kind}"]
         if self.rule is not None:
             parts.append(f"rule {getattr(self.rule, 'path', self.rule)}")
-        if self.detail:
-            parts.append(self.detail)
+        if said := self.says():
+            parts.append(said)
         if self.retry_after is not None:
             parts.append(f"retry after {self.retry_after} ms")
         if any(self.revision):
@@ -116,6 +124,38 @@ class BizMetricBlockException(BlockException):
 
     kind = "biz_metric"
     hint = "look at the business metric before the service; see `sentinelctl rules explain {resource}`"
+
+    @property
+    def metric_type(self) -> str:
+        """The `bizMetricType`."""
+        return str(self.facts.get("metric", ""))
+
+    @property
+    def dimension(self) -> str:
+        """The value of the rule's dimension, "" without one."""
+        return str(self.facts.get("dimension", ""))
+
+    @property
+    def value(self) -> float | None:
+        """What the metric stands at, in its own unit (percent for a rate); None where nobody knows."""
+        value: float | None = self.facts.get("value")
+        return value
+
+    @property
+    def threshold(self) -> float | None:
+        threshold: float | None = self.facts.get("threshold")
+        return threshold
+
+    @property
+    def state(self) -> str:
+        """OPEN or HALF_OPEN; "" where a breaker is held open by hand."""
+        return str(self.facts.get("state", ""))
+
+    def says(self) -> str:
+        if not self.facts:
+            return self.detail
+        value = "unknown" if self.value is None else f"{self.value:g}"
+        return f"{self.detail} is {value}, threshold {self.threshold:g}, {self.state}"
 
 
 class SystemBlockException(BlockException):

@@ -17,7 +17,7 @@ from sentinel_core.clock import Clock
 from sentinel_core.context import current as current_context
 from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
 from sentinel_core.node import ClusterNode, Node
-from sentinel_core.plan import PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
+from sentinel_core.plan import NO_TAGS, PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
 from sentinel_core.section import Section, remember
 
 DEFAULT_CONTEXT: Final = "sentinel_default_context"
@@ -153,12 +153,15 @@ class Core(Runtime):
 
     def describe(self, plan: Plan, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> Call:
         """What the call says of itself, completed from the ambient context, with the nodes that count it."""
-        if not origin or not context:
+        tags = NO_TAGS
+        if not origin or not context or plan.by_tags:
             ambient = current_context()
             if ambient is not None:
                 origin = origin or ambient.origin
                 context = context or ambient.name
+                tags = ambient.tags
         call = Call(origin, context, keys_of(args, self.failed) if plan.by_args else args, priority, inbound)
+        call.tags = tags
         if plan.by_context:
             call.context = context or DEFAULT_CONTEXT
             call.nodes.append(self.part(plan.node.by_context(call.context, PARTS), plan.node, CONTEXTS, call.context))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sentinel_core.bounds import told
 from sentinel_core.entry import Blocked
 from sentinel_core.gate import Core
-from sentinel_core.plan import Beyond, Transition
+from sentinel_core.plan import Beyond, Notice, Transition
 
 logger = logging.getLogger("sentinel_core")
 
@@ -61,6 +61,8 @@ class Listeners:
                 core.failed(happened)
             elif isinstance(happened, Beyond):
                 logger.warning("%s", told(happened))
+            elif isinstance(happened, Notice):
+                logger.warning("%s", happened.text)
             else:
                 self._moved(happened)
 

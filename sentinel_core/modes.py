@@ -72,6 +72,7 @@ class Shadow(Checker):
         self.by_args = inner.by_args
         self.by_origin = inner.by_origin
         self.by_context = inner.by_context
+        self.by_tags = inner.by_tags
         self.enters = inner.enters
         self.completes = inner.completes
 

@@ -11,7 +11,7 @@ The vocabulary of a decision is an int, so that passing and blocking build nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import Any, Final
 
@@ -30,12 +30,13 @@ PROBED: Final = -(1 << 30)
 """What `Plan.admit` and `Plan.resume` return instead of 0 where a call passed that holds a permit."""
 
 Args = tuple[Any, ...]
+NO_TAGS: Final[Mapping[str, str]] = {}
 
 
 class Call:
     """What a call says of itself beyond its resource. Made only where a plan asks; otherwise PLAIN stands for it."""
 
-    __slots__ = ("args", "context", "hit", "inbound", "nodes", "origin", "priority")
+    __slots__ = ("args", "context", "hit", "inbound", "nodes", "origin", "priority", "tags")
 
     def __init__(self, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> None:
         self.origin = origin
@@ -48,6 +49,8 @@ class Call:
         """What exactly blocked the call: the limit, the argument's value."""
         self.priority = priority
         self.inbound = inbound
+        self.tags: Mapping[str, str] = NO_TAGS
+        """Those of the ambient context, where a checker says `by_tags`."""
         self.nodes: list[Node] = []
         """What is counted besides the resource: the origin's, the context's, the inbound total."""
 
@@ -82,6 +85,7 @@ class Checker:
         "by_args",
         "by_context",
         "by_origin",
+        "by_tags",
         "completes",
         "demands_call",
         "enters",
@@ -105,6 +109,8 @@ class Checker:
     """Needs the resource counted by caller."""
     by_context: bool
     """Needs the resource counted by context."""
+    by_tags: bool
+    """Looks at the tags of the context."""
     idle: bool
     """Passes every call and need not be asked. The checker itself says when that begins and ends (a closed breaker)."""
     enters: bool
@@ -121,6 +127,7 @@ class Checker:
         self.by_args = False
         self.by_origin = False
         self.by_context = False
+        self.by_tags = False
         self.idle = False
         self.enters = False
         self.completes = False
@@ -138,13 +145,17 @@ class Checker:
     def release(self, now: int, era: int) -> None:
         """A call that this checker let pass in `era` did not run after all: a PROBE's permit comes back."""
 
-    def retry_after(self, now: int) -> int | None:
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
         """Milliseconds until a blocked caller may hope, None where that cannot be said."""
         return None
 
     def detail(self, call: Call) -> str:
         """What exactly was hit: the caller, the limit, the parameter's value. Shown in messages."""
         return ""
+
+    def facts(self, call: Call) -> dict[str, Any]:
+        """What the exception of a block carries besides the rule."""
+        return {}
 
     def live(self, now: int) -> dict[str, Any]:
         """Current values and states for people; plain JSON values."""
@@ -158,6 +169,7 @@ class Plan:
         "by_args",
         "by_context",
         "by_origin",
+        "by_tags",
         "checkers",
         "completers",
         "demands_call",
@@ -196,6 +208,7 @@ class Plan:
         self.by_args = everything or any(checker.by_args for checker in checkers)
         self.by_origin = everything or any(checker.by_origin for checker in checkers)
         self.by_context = everything or any(checker.by_context for checker in checkers)
+        self.by_tags = any(checker.by_tags for checker in checkers)
         self.demands_call = everything or any(checker.demands_call for checker in checkers)
 
     def admit(self, now: int, count: int, call: Call, begin: int, held: int) -> int:  # noqa: C901 (as `Core.begin`)
@@ -314,7 +327,7 @@ class Snapshot:
 class Transition:
     """A breaker moved: `before` and `after` are CLOSED, OPEN or HALF_OPEN; `value` is the ratio, count or metric."""
 
-    __slots__ = ("after", "at", "before", "kind", "resource", "rule", "shadow", "value")
+    __slots__ = ("after", "at", "before", "dimension", "kind", "resource", "rule", "shadow", "value")
 
     def __init__(
         self, kind: str, resource: str, rule: Any, before: str, after: str, value: float | None, at: int
@@ -327,8 +340,19 @@ class Transition:
         self.value = value
         self.at = at
         """Monotonic ns."""
+        self.dimension = ""
+        """Where a breaker stands for each value of a dimension: the value."""
         self.shadow = False
         """The breaker is a shadow rule: no call was refused for it."""
+
+
+class Notice:
+    """Something that people should hear of, said once an episode."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 class Beyond:
@@ -373,9 +397,9 @@ class Runtime:
         """Takes an internal error; never raises."""
         self.bounds: dict[str, int] = {}
         """What is bounded and was reached → how often something was beyond it."""
-        self.news: list[Transition | Beyond | Exception] = []
+        self.news: list[Transition | Beyond | Notice | Exception] = []
         """What happened inside the critical section and is told after it: moves of breakers, errors of shadow rules,
-        bounds that were reached."""
+        bounds that were reached, metrics that are stale."""
         self.news_ready = news_ready
 
     def give_way(self) -> bool:

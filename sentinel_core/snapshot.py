@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sentinel_core.collectors.local import Metrics, RateWindow, Verdict
+from sentinel_core.collectors.local import Metrics, Samples, Verdict
 from sentinel_core.modes import EVERYTHING, Modes
 from sentinel_core.node import Budget, ClusterNode
 from sentinel_core.options import Statistics
@@ -99,7 +99,7 @@ class Compiler:
             for resource in new.by_resource[kind]:
                 self.find(new, resource)
         if eager:
-            self.forget_windows(new)
+            self.forget_samples(new)
 
     def prune(self, new: Snapshot) -> None:
         """Forgets resources that no rule is about any more and that nobody is inside, as long as there are too many."""
@@ -185,13 +185,13 @@ class Compiler:
         """Whether any rule is about this resource."""
         return any(not slot.universal and self.rules_of(snapshot, kind, resource) for kind, slot in self.slots.items())
 
-    def forget_windows(self, snapshot: Snapshot) -> None:
-        """Stops feeding the sample windows of rules that are gone."""
+    def forget_samples(self, snapshot: Snapshot) -> None:
+        """Stops feeding the samples of rules that are gone."""
         held = {
             id(state)
             for plan in list(snapshot.plans.values())
             for *_, state in plan.states
-            if isinstance(state, RateWindow)
+            if isinstance(state, Samples)
         }
         self.metrics.retain(held)
 

@@ -6,11 +6,12 @@ where there is one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from sentinel_core.clock import MS
-
 BUCKETS: Final = 10
+VALUES: Final = 1000
+"""Values of a dimension that one rule judges; beyond it calls and samples of others are not counted."""
 GAUGES: Final = 10_000
 """Gauges that are kept; beyond it new names are refused and counted."""
 
@@ -18,11 +19,9 @@ GAUGES: Final = 10_000
 class RateWindow:
     """Good and bad samples of the last `interval` ns, in ten buckets, and of all time since it was cleared."""
 
-    __slots__ = ("bad", "bads", "dimension", "end", "length", "resource", "starts", "total", "totals")
+    __slots__ = ("bad", "bads", "end", "length", "starts", "total", "totals")
 
-    def __init__(self, resource: str, dimension: str | None, interval: int) -> None:
-        self.resource = resource
-        self.dimension = dimension
+    def __init__(self, interval: int) -> None:
         self.length = max(interval // BUCKETS, 1)
         self.end = 0
         self.clear()
@@ -63,6 +62,49 @@ class RateWindow:
         return 100.0 * self.bad / self.total if self.total else 0.0
 
 
+class Samples:
+    """The samples that one rule looks at: all of them in one window, or a window for each value of its dimension."""
+
+    __slots__ = ("dimension", "gauges", "interval", "resource", "swept", "windows")
+
+    def __init__(self, resource: str, dimension: str | None, interval: int) -> None:
+        self.resource = resource
+        self.dimension = dimension
+        """The tag that tells the values apart, None: nothing does."""
+        self.interval = interval
+        """Length of a window, ns."""
+        self.windows: dict[str, RateWindow] = {}
+        self.swept = 0
+        self.gauges = 0
+        """Gauges that are kept beyond the bound of all because this rule has a dimension."""
+
+    def of(self, value: str) -> RateWindow | None:
+        """The window of a value, None where nothing was counted."""
+        return self.windows.get(value)
+
+    def add(self, now: int, value: str, ok: bool, count: int) -> bool:
+        """Counts samples. False: there are VALUES windows in use already, and this value has none."""
+        window = self.windows.get(value)
+        if window is None:
+            if len(self.windows) >= VALUES:
+                self.sweep(now)
+                if len(self.windows) >= VALUES:
+                    return False
+            window = self.windows[value] = RateWindow(self.interval)
+        window.add(now, ok, count)
+        return True
+
+    def sweep(self, now: int) -> None:
+        """Forgets the windows that nothing stands in any more; looks at most ten times a window."""
+        if now < self.swept:
+            return
+        self.swept = now + self.interval // BUCKETS
+        for value, window in list(self.windows.items()):
+            window.roll(now)
+            if not window.total:
+                del self.windows[value]
+
+
 class Gauge:
     """A number somebody set, and when."""
 
@@ -95,40 +137,54 @@ def is_number_of_samples(given: object) -> bool:
 class Metrics:
     """Every business number of an engine."""
 
-    __slots__ = ("gauges", "invalid", "refused", "windows")
+    __slots__ = ("gauges", "invalid", "made", "refused", "samples")
 
     def __init__(self) -> None:
-        self.windows: dict[str, list[RateWindow]] = {}
-        """By metric type: the windows of the rules that are loaded."""
+        self.samples: dict[str, list[Samples]] = {}
+        """By metric type: what the loaded rules look at."""
         self.gauges: dict[tuple[str, str, str], Gauge] = {}
-        """By (metric type, resource or "", dimension or "")."""
+        """By (metric type, resource or "", dimension's value or "")."""
+        self.made = 0
+        """Goes up with every new gauge: whoever remembers one looks again then."""
         self.invalid = 0
         """Values that are no numbers: they neither trip nor heal anything."""
         self.refused = 0
 
-    def attach(self, metric: str, window: RateWindow) -> None:
-        """From now on samples reach this window."""
-        windows = self.windows.setdefault(metric, [])
-        if window not in windows:
-            windows.append(window)
+    def attach(self, metric: str, samples: Samples) -> None:
+        """From now on samples of the metric reach these."""
+        held = self.samples.setdefault(metric, [])
+        if samples not in held:
+            held.append(samples)
 
-    def retain(self, windows: set[int]) -> None:
-        """Forgets the windows whose `id()` is not among those of the loaded rules."""
-        self.windows = {
-            metric: kept
-            for metric, held in self.windows.items()
-            if (kept := [window for window in held if id(window) in windows])
+    def retain(self, kept: set[int]) -> None:
+        """Forgets the samples whose `id()` is not among those of the loaded rules."""
+        self.samples = {
+            metric: still
+            for metric, held in self.samples.items()
+            if (still := [samples for samples in held if id(samples) in kept])
         }
 
     def report(
-        self, now: int, metric: str, ok: bool, resource: str | None, dimension: str | None, count: float = 1
-    ) -> None:
-        """Adds samples to the window of every rule they belong to: without a resource, to all of the metric."""
-        for window in self.windows.get(metric, ()):
-            if resource is not None and window.resource != resource:
+        self,
+        now: int,
+        metric: str,
+        ok: bool,
+        resource: str | None,
+        dimension: str | None,
+        tags: Mapping[str, str],
+        count: int = 1,
+    ) -> bool:
+        """Adds samples for every rule they belong to: without a resource, for all of the metric. A rule that has a
+        dimension counts them for the value `dimension`, where that is None for the one in `tags`. False: a rule has
+        too many values."""
+        room = True
+        for samples in self.samples.get(metric, ()):
+            if resource is not None and samples.resource != resource:
                 continue
-            if window.dimension is None or window.dimension == dimension:
-                window.add(now, ok, int(count))
+            name = samples.dimension
+            value = "" if name is None else dimension if dimension is not None else tags.get(name, "")
+            room = samples.add(now, value, ok, count) and room
+        return room
 
     def set_gauge(self, now: int, metric: str, value: float, resource: str | None, dimension: str | None) -> bool:
         """Sets a number; one that is not finite is counted and changes nothing. False: there are too many already, and
@@ -143,24 +199,26 @@ class Metrics:
             gauge.at = now
         elif len(self.gauges) < GAUGES or self.is_asked_for(metric, key[1], key[2]):
             self.gauges[key] = Gauge(value, now)
+            self.made += 1
         else:
             self.refused += 1
             return False
         return True
 
     def is_asked_for(self, metric: str, resource: str, dimension: str) -> bool:
-        """Whether a loaded rule looks at this very gauge."""
-        for window in self.windows.get(metric, ()):
-            if resource in ("", window.resource) and dimension == (window.dimension or ""):
+        """Whether a loaded rule looks at this very gauge. One with a dimension may look at any value of it, and has
+        room for VALUES more."""
+        for samples in self.samples.get(metric, ()):
+            if resource not in ("", samples.resource):
+                continue
+            if not dimension:
+                return True
+            if samples.dimension is not None and samples.gauges < VALUES:
+                samples.gauges += 1
                 return True
         return False
 
-    def gauge(self, metric: str, resource: str, dimension: str | None) -> Gauge | None:
+    def gauge(self, metric: str, resource: str, dimension: str) -> Gauge | None:
         """The number of a resource, else the one set for all resources."""
-        gauge = self.gauges.get((metric, resource, dimension or ""))
-        return gauge if gauge is not None else self.gauges.get((metric, "", dimension or ""))
-
-
-def oldest_allowed(now: int, stale_after_ms: int) -> int:
-    """Monotonic ns before which a gauge is stale."""
-    return now - stale_after_ms * MS
+        gauge = self.gauges.get((metric, resource, dimension))
+        return gauge if gauge is not None else self.gauges.get((metric, "", dimension))

@@ -3,165 +3,289 @@
 CLOSED     the metric is judged at every entry, once `minRequestAmount` samples (of a rate) or calls (for a gauge) stand
            in `windowIntervalMs`; past the threshold it opens and this call is blocked already
 OPEN       blocks for `stateWindowMs`
-HALF_OPEN  for `halfOpenMs`, `halfOpenPercent` of the calls pass, the first one in any case, which ones is counted and
-           not drawn; then the period is judged as a whole: samples reported in it, or the gauge as it stands. Without
-           a sample there is nothing to judge and the period begins anew.
+HALF_OPEN  for `halfOpenMs`, `halfOpenPercent` of the calls pass, the first one in any case; which ones is counted and
+           not drawn. Then what was reported since the trial began is judged as a whole, or the gauge as it stands. With
+           fewer samples than `minRequestAmount` the trial goes on for another `halfOpenMs` and they are judged with the
+           next ones: one unlucky call decides nothing.
 
-A metric without a value lets every call pass.
+A metric without a value lets every call pass. A stale gauge (`staleAfterMs`) goes on with its last value, opens the
+breaker or closes it, as `onStale` says; both the beginning and the end of that are told once.
+
+With a `dimension`, the name of a tag of the context, there is one such breaker for each value of the tag.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sentinel_core.clock import MS
 from sentinel_core.collectors import Collector, installed
-from sentinel_core.collectors.local import Gauge, RateWindow, oldest_allowed
+from sentinel_core.collectors.local import VALUES, Gauge, Metrics, Samples
 from sentinel_core.node import ClusterNode
-from sentinel_core.plan import BLOCK, PASS, Call, Checker, Transition
+from sentinel_core.plan import BLOCK, PASS, PLAIN, Call, Checker, Notice, Runtime, Transition
 from sentinel_core.slots import Build, Slot
 
 CLOSED: Final = "CLOSED"
 OPEN: Final = "OPEN"
 HALF_OPEN: Final = "HALF_OPEN"
+WORST: Final = {OPEN: 0, HALF_OPEN: 1, CLOSED: 2}
+SHOWN: Final = 20
+"""Values of a dimension that `live` tells of, the worst first."""
+MILLIONTHS: Final = 100_000_000
+"""Hundred percent in millionths of a percent, the unit in which shares are counted."""
 
 
 class BizBreaker(Checker):
-    """One business breaker of one resource."""
+    """One business breaker of one resource, or of one value of its dimension."""
 
     __slots__ = (
-        "above", "asked", "calls", "dimension", "half_open_ns", "let", "metric", "metrics", "minimum", "node",
-        "on_stale", "open_ns", "percent", "runtime", "samples", "stale_after", "state", "threshold", "until",
+        "above", "asked", "gauge", "half_open_ns", "let", "metric", "metrics", "minimum", "node", "on_stale", "open_ns",
+        "runtime", "samples", "seen", "share", "stale", "stale_ns", "state", "threshold", "until", "value",
     )  # fmt: skip
 
-    def __init__(self, build: Build, node: ClusterNode, rule: Any, samples: RateWindow, calls: RateWindow) -> None:
+    def __init__(
+        self, runtime: Runtime, metrics: Metrics, node: ClusterNode, rule: Any, samples: Samples, value: str
+    ) -> None:
         super().__init__("biz_metric", rule)
         self.demands_call = False
-        self.runtime = build.runtime
-        self.metrics = build.metrics
+        self.runtime = runtime
+        self.metrics = metrics
         self.node = node
+        self.value = value
+        """Of the dimension; "" without one."""
         self.metric: str = rule.biz_metric_type
-        self.dimension: str | None = rule.dimension
         self.threshold: float = rule.threshold
         self.above: bool = rule.direction == "above"
-        self.minimum: int = rule.min_request_amount
+        self.minimum: int = max(rule.min_request_amount, 1)
         self.open_ns: int = rule.state_window_ms * MS
         self.half_open_ns: int = rule.half_open_ms * MS
-        self.percent: float = rule.half_open_percent
-        self.stale_after: int = rule.stale_after_ms or 0
+        self.share: int = round(rule.half_open_percent * 1_000_000)
+        self.stale_ns: int = (rule.stale_after_ms or 0) * MS
         self.on_stale: str = rule.on_stale
         self.samples = samples
-        self.calls = calls
         self.state = CLOSED
         self.until = 0
         """End of the open time, or of the half-open period; ns."""
         self.asked = 0
         self.let = 0
+        self.stale = False
+        self.gauge: Gauge | None = None
+        self.seen = -1
+        """`Metrics.made` when the gauge was last looked for."""
 
     def check(self, now: int, count: int, call: Call) -> int:
-        gauge = self.metrics.gauge(self.metric, self.node.resource, self.dimension)
+        if self.seen != self.metrics.made:
+            self.seen = self.metrics.made
+            self.gauge = self.metrics.gauge(self.metric, self.node.resource, self.value)
+        gauge = self.gauge
         if gauge is not None:
-            self.calls.add(now, ok=True, count=1)
-        if self.state is CLOSED:
-            if not self.enough(now, gauge) or not self.bad(now, gauge):
+            self.samples.add(now, self.value, ok=True, count=1)
+            if self.stale_ns and self.is_lifted(now, gauge):
                 return PASS
-            self.open(now, self.value(gauge))
+        if self.state is CLOSED:
+            if not self.enough(now) or not self.is_bad():
+                return PASS
+            self.open(now)
             return BLOCK
         if self.state is OPEN:
             if now < self.until:
                 return BLOCK
             self.half_open(now)
-            self.move(HALF_OPEN, None, now)
         elif now >= self.until:
-            return self.conclude(now, gauge)
+            return self.conclude(now)
         return self.let_some()
 
+    def is_lifted(self, now: int, gauge: Gauge) -> bool:
+        """Notices when the gauge becomes stale, and when that is over. True: it is, and so calls pass."""
+        stale = now - gauge.at > self.stale_ns
+        if stale is not self.stale:
+            self.stale = stale
+            acts = {"hold": "its last value counts on", "open": "the breaker opens", "close": "calls pass"}
+            says = f"is stale, last set {(now - gauge.at) // MS} ms ago: {acts[self.on_stale]}" if stale else "is back"
+            of = f" {self.value!r}" if self.value else ""
+            self.runtime.news.append(Notice(f"{self.metric}{of} of {self.node.resource!r} {says}"))
+        if not stale or self.on_stale != "close":
+            return False
+        if self.state is not CLOSED:
+            self.move(CLOSED, None, now)
+        return True
+
     def let_some(self) -> int:
-        """Passes every n-th call so that `percent` of those that asked have passed, the first one included."""
+        """Passes the first call and then so many that no more than the share of those that asked have passed."""
         self.asked += 1
-        if self.let < math.ceil(self.asked * self.percent / 100):
+        if self.let * MILLIONTHS < self.asked * self.share:
             self.let += 1
             return PASS
         return BLOCK
 
-    def enough(self, now: int, gauge: Gauge | None) -> bool:
-        if gauge is not None:
-            return self.calls.total >= self.minimum
-        self.samples.roll(now)
-        return self.samples.total >= self.minimum and self.samples.total > 0
+    def enough(self, now: int) -> bool:
+        """Whether as many samples stand in the window as a judgement needs."""
+        window = self.samples.of(self.value)
+        if window is None:
+            return False
+        window.roll(now)
+        return window.total >= self.minimum
 
-    def value(self, gauge: Gauge | None) -> float:
-        return gauge.value if gauge is not None else self.samples.percent()
+    def measured(self) -> float | None:
+        """What the metric stands at; None where nobody knows."""
+        if self.gauge is not None:
+            return self.gauge.value
+        window = self.samples.of(self.value)
+        return window.percent() if window is not None and window.total else None
 
-    def bad(self, now: int, gauge: Gauge | None) -> bool:
+    def is_bad(self) -> bool:
         """Whether the metric stands on the bad side; equal does not."""
-        if gauge is not None and self.stale_after and gauge.at < oldest_allowed(now, self.stale_after):
-            if self.on_stale == "open":
-                return True
-            if self.on_stale == "close":
-                return False
-        value = self.value(gauge)
+        if self.stale and self.on_stale == "open":
+            return True
+        value = self.measured()
+        if value is None:
+            return False
         return value > self.threshold if self.above else value < self.threshold
 
-    def open(self, now: int, value: float) -> None:
+    def open(self, now: int) -> None:
         self.until = now + self.open_ns
-        self.move(OPEN, value, now)
+        self.move(OPEN, self.measured(), now)
 
     def half_open(self, now: int) -> None:
-        """A new period, judged by what is reported from now on."""
+        """A trial begins, judged by what is reported from now on."""
+        self.move(HALF_OPEN, None, now)
+        window = self.samples.of(self.value)
+        if self.gauge is None and window is not None:
+            window.clear()
+        self.extend(now)
+
+    def extend(self, now: int) -> None:
+        """Another period of the trial, with a first call of its own."""
         self.until = now + self.half_open_ns
         self.asked = 0
         self.let = 0
-        self.samples.clear()
 
-    def conclude(self, now: int, gauge: Gauge | None) -> int:
-        """The half-open period is over: healthy as a whole, or not."""
-        if gauge is None and not self.samples.total:
-            self.half_open(now)
+    def conclude(self, now: int) -> int:
+        """A period of the trial is over: healthy as a whole, or not, or not to be said yet."""
+        if self.gauge is None and not self.enough(now):
+            self.extend(now)
             return self.let_some()
-        if self.bad(now, gauge):
-            self.open(now, self.value(gauge))
+        if self.is_bad():
+            self.open(now)
             return BLOCK
         self.move(CLOSED, None, now)
         return PASS
 
     def move(self, state: str, value: float | None, now: int) -> None:
-        self.runtime.news.append(Transition("biz_metric", self.node.resource, self.rule, self.state, state, value, now))
+        transition = Transition("biz_metric", self.node.resource, self.rule, self.state, state, value, now)
+        transition.dimension = self.value
+        self.runtime.news.append(transition)
         self.state = state
 
-    def retry_after(self, now: int) -> int | None:
-        return max(0, -((now - self.until) // MS)) if self.state is OPEN else None
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
+        return None if self.state is CLOSED else max(0, -((now - self.until) // MS))
 
     def detail(self, call: Call) -> str:
         return self.metric
 
+    def facts(self, call: Call) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "value": self.measured(),
+            "threshold": self.threshold,
+            "state": self.state,
+            "dimension": self.value,
+        }
+
     def live(self, now: int) -> dict[str, Any]:
-        gauge = self.metrics.gauge(self.metric, self.node.resource, self.dimension)
-        self.samples.roll(now)
-        known = gauge is not None or self.samples.total > 0
+        self.gauge = self.metrics.gauge(self.metric, self.node.resource, self.value)
+        samples = 0
+        window = self.samples.of(self.value)
+        if window is not None:
+            window.roll(now)
+            samples = window.total
         return {
             "state": self.state,
             "metric": self.metric,
-            "value": self.value(gauge) if known else None,
+            "value": self.measured(),
             "threshold": self.threshold,
-            "samples": self.calls.total if gauge is not None else self.samples.total,
+            "ageMs": (now - self.gauge.at) // MS if self.gauge is not None else None,
+            "stale": self.stale_ns > 0 and self.gauge is not None and now - self.gauge.at > self.stale_ns,
+            "samples": samples,
             "retryAfterMs": self.retry_after(now),
         }
 
 
-def window(node: ClusterNode, rule: Any) -> RateWindow:
-    return RateWindow(node.resource, rule.dimension, rule.window_interval_ms * MS)
+class ByDimension(Checker):
+    """A breaker for each value of a tag that calls carry. A closed one has nothing to remember and goes first."""
+
+    __slots__ = ("metrics", "name", "node", "parts", "runtime", "samples")
+
+    def __init__(self, build: Build, node: ClusterNode, rule: Any, samples: Samples) -> None:
+        super().__init__("biz_metric", rule)
+        self.by_tags = True
+        self.runtime = build.runtime
+        self.metrics = build.metrics
+        self.node = node
+        self.name: str = rule.dimension
+        self.samples = samples
+        self.parts: dict[str, BizBreaker] = {}
+
+    def part(self, value: str) -> BizBreaker | None:
+        """The breaker of a value, made when first asked for; None where too many are open already."""
+        part = self.parts.get(value)
+        if part is not None:
+            return part
+        if len(self.parts) >= VALUES:
+            self.parts = {value: part for value, part in self.parts.items() if part.state is not CLOSED}
+            if len(self.parts) >= VALUES:
+                return None
+        part = self.parts[value] = BizBreaker(self.runtime, self.metrics, self.node, self.rule, self.samples, value)
+        return part
+
+    def check(self, now: int, count: int, call: Call) -> int:
+        value = call.tags.get(self.name, "")
+        part = self.part(value)
+        if part is None:
+            self.runtime.beyond("dimensions", f"{self.name} {value!r} of {self.node.resource!r}")
+            return PASS
+        verdict = part.check(now, count, call)
+        if verdict == BLOCK:
+            call.hit = value
+        return verdict
+
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
+        part = self.parts.get(call.hit)
+        return part.retry_after(now) if part is not None else None
+
+    def detail(self, call: Call) -> str:
+        return f"{self.rule.biz_metric_type}:{call.hit}"
+
+    def facts(self, call: Call) -> dict[str, Any]:
+        part = self.parts.get(call.hit)
+        return part.facts(call) if part is not None else {}
+
+    def live(self, now: int) -> dict[str, Any]:
+        parts = {value: self.parts[value].live(now) for value in self.parts}
+        shown = sorted(parts, key=lambda value: (WORST[parts[value]["state"]], -parts[value]["samples"], value))
+        return {
+            "state": min([live["state"] for live in parts.values()], key=WORST.__getitem__, default=CLOSED),
+            "metric": self.rule.biz_metric_type,
+            "threshold": self.rule.threshold,
+            "dimension": self.name,
+            "values": {value: parts[value] for value in shown[:SHOWN]},
+            "beyond": max(0, len(parts) - SHOWN),
+        }
 
 
 def compile_one(build: Build, node: ClusterNode, rule: Any) -> Checker:
     """A breaker whose samples outlive a change of its thresholds: metric, dimension and interval make a window."""
     source = ("biz_metric", rule.biz_metric_type, rule.dimension, rule.window_interval_ms)
-    samples = build.keep((*source, "samples"), lambda: window(node, rule))
-    calls = build.keep((*source, "calls"), lambda: window(node, rule))
+    samples = build.keep(source, lambda: Samples(node.resource, rule.dimension, rule.window_interval_ms * MS))
     build.metrics.attach(rule.biz_metric_type, samples)
-    return build.keep(("biz_metric", rule), lambda: BizBreaker(build, node, rule, samples, calls))
+    return build.keep(("biz_metric", rule), lambda: make(build, node, rule, samples))
+
+
+def make(build: Build, node: ClusterNode, rule: Any, samples: Samples) -> Checker:
+    if rule.dimension is not None:
+        return ByDimension(build, node, rule, samples)
+    return BizBreaker(build.runtime, build.metrics, node, rule, samples, "")
 
 
 def compile_biz_metric(build: Build, node: ClusterNode, rules: Sequence[Any]) -> list[Checker]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode
-from sentinel_core.plan import BLOCK, PASS, PROBE, Call, Checker, Pass, Runtime, Transition
+from sentinel_core.plan import BLOCK, PASS, PLAIN, PROBE, Call, Checker, Pass, Runtime, Transition
 from sentinel_core.slots import Build, Slot
 
 CLOSED: Final = "CLOSED"
@@ -145,7 +145,7 @@ class Breaker(Checker):
             self.retry_at = retry_at
             self.move(OPEN, 1.0, now)
 
-    def retry_after(self, now: int) -> int | None:
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
         if self.state is CLOSED:
             return None
         return max(0, -((now - self.retry_at) // MS))

@@ -10,7 +10,7 @@ from sentinel_core.clock import MS, SECOND
 from sentinel_core.gate import DEFAULT_CONTEXT, PARTS
 from sentinel_core.modes import ENFORCE
 from sentinel_core.node import NAMED, ClusterNode, Node
-from sentinel_core.plan import BLOCK, BORROWED, PASS, WAIT, Call, Checker
+from sentinel_core.plan import BLOCK, BORROWED, PASS, PLAIN, WAIT, Call, Checker
 from sentinel_core.slots import Build, Slot
 
 THREADS: Final = 0
@@ -147,7 +147,7 @@ class Limit(FlowChecker):
         """Requests a second, cut to a whole number."""
         return int(node.pass_sum() / self.seconds) if self.cuts else node.pass_sum()
 
-    def retry_after(self, now: int) -> int | None:
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
         length = self.node.length
         return -((now % length - length) // MS) if self.limit else None
 
@@ -244,7 +244,7 @@ class Queue(FlowChecker):
         self.wait = wait
         return WAIT
 
-    def retry_after(self, now: int) -> int | None:
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
         if self.count <= 0:
             return None
         return max(0, -((now + self.limit_ns - self.latest - self.cost(1, self.count)) // MS))

@@ -18,7 +18,7 @@ from sentinel_core.collectors.local import Metrics
 from sentinel_core.collectors.machine import CPU, LOAD, CpuUsage, LoadAverage
 from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode, Node
-from sentinel_core.plan import BLOCK, PASS, Call, Checker
+from sentinel_core.plan import BLOCK, PASS, PLAIN, Call, Checker
 from sentinel_core.slots import Build, Slot
 
 OFF: Final = -1.0
@@ -69,7 +69,7 @@ class SystemLimits(Checker):
         return BLOCK
 
     def reading(self, metric: str) -> float:
-        gauge = self.metrics.gauge(metric, "", None)
+        gauge = self.metrics.gauge(metric, "", "")
         return gauge.value if gauge is not None else OFF
 
     def saturated(self, node: Node) -> bool:
@@ -77,7 +77,7 @@ class SystemLimits(Checker):
         best = node.busiest_success() * node.size / self.seconds
         return node.threads > 1 and node.threads > best * node.shortest_rt(self.max_rt_ns) / SECOND
 
-    def retry_after(self, now: int) -> int | None:
+    def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
         return None
 
     def detail(self, call: Call) -> str:

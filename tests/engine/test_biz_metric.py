@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import pickle
 import sys
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sentinel_core import Engine
+from sentinel_core import BizMetricBlockException, Engine, context
 from sentinel_core.collectors import installed
+from sentinel_core.collectors.local import VALUES
 from sentinel_core.testing import FakeClock
 
 Passes = Callable[..., int]
@@ -86,12 +91,36 @@ def test_the_half_open_period_is_judged_as_a_whole(opened: Engine, clock: FakeCl
     assert state(opened) == after
 
 
-def test_a_half_open_period_without_a_sample_begins_anew(opened: Engine, clock: FakeClock) -> None:
+@pytest.mark.parametrize(("bad", "after"), [(0, "CLOSED"), (3, "OPEN")])
+def test_a_trial_with_too_few_samples_is_judged_with_the_next_one(
+    opened: Engine, clock: FakeClock, bad: int, after: str
+) -> None:
+    """Never by one unlucky sample, and never without an end: each period has a first call that passes."""
     clock.advance(ms=30_000)
     assert opened.try_entry("r")
+    report(opened, 0, bad)
     clock.advance(ms=2_000)
     assert opened.try_entry("r"), "the first of the next period"
     assert state(opened) == "HALF_OPEN"
+    report(opened, 9, 0)
+    report(opened, 0, 1) if bad else report(opened, 1, 0)
+    clock.advance(ms=2_000)
+    opened.try_entry("r")
+    assert state(opened) == after
+
+
+@given(st.floats(0.001, 100), st.integers(1, 400))
+def test_never_more_than_the_share_and_the_first_call_passes(percent: float, calls: int) -> None:
+    clock = FakeClock()
+    engine = Engine(clock=clock)
+    engine.load_rules("biz_metric", rule(halfOpenPercent=percent))
+    report(engine, 0, 10)
+    engine.try_entry("r")
+    clock.advance(ms=30_000)
+    passed = 0
+    for asked in range(1, calls + 1):
+        passed += bool(engine.try_entry("r"))
+        assert passed == max(1, math.ceil(Fraction(round(percent * 10**6), 10**8) * asked))
 
 
 def test_a_gauge_heals_after_the_half_open_period(engine: Engine, clock: FakeClock, passes: Passes) -> None:
@@ -129,14 +158,6 @@ def test_a_gauge_for_all_resources_is_the_second_choice(engine: Engine, passes: 
     assert passes(3, "other") == 3
 
 
-def test_a_dimension_counts_its_own_samples(engine: Engine) -> None:
-    engine.load_rules("biz_metric", rule(dimension="card"))
-    report(engine, 0, 50, of="transfer")
-    assert engine.try_entry("r")
-    report(engine, 0, 10, of="card")
-    assert not engine.try_entry("r")
-
-
 @pytest.mark.parametrize(("on_stale", "passing"), [("hold", 3), ("close", 3), ("open", 0)])
 def test_a_stale_gauge_acts_as_the_rule_says(
     engine: Engine, clock: FakeClock, passes: Passes, on_stale: str, passing: int
@@ -146,6 +167,143 @@ def test_a_stale_gauge_acts_as_the_rule_says(
     engine.gauge("STOCK_DEPTH", 50, resource="r")
     clock.advance(ms=5_001)
     assert passes(3, "r") == passing
+
+
+@pytest.mark.parametrize(("on_stale", "passing"), [("hold", 0), ("close", 3), ("open", 0)])
+def test_an_open_breaker_whose_gauge_grows_stale(
+    engine: Engine, clock: FakeClock, passes: Passes, on_stale: str, passing: int
+) -> None:
+    stale = {"staleAfterMs": 5_000, "onStale": on_stale}
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=1, **stale))
+    engine.gauge("STOCK_DEPTH", 5, resource="r")
+    assert passes(3, "r") == 0
+    clock.advance(ms=5_001)
+    assert passes(3, "r") == passing
+
+
+def test_staleness_is_told_when_it_begins_and_when_it_ends(
+    engine: Engine, clock: FakeClock, passes: Passes, caplog: pytest.LogCaptureFixture
+) -> None:
+    stale = {"staleAfterMs": 5_000, "onStale": "open"}
+    engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=1, **stale))
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    clock.advance(ms=6_000)
+    passes(5, "r")
+    assert engine.breakers("r")[0]["stale"]
+    assert engine.breakers("r")[0]["ageMs"] == 6_000
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    passes(5, "r")
+    assert [record.message for record in caplog.records] == [
+        "STOCK_DEPTH of 'r' is stale, last set 6000 ms ago: the breaker opens",
+        "STOCK_DEPTH of 'r' is back",
+    ]
+    clock.advance(ms=30_000)
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    passes(1, "r")
+    clock.advance(ms=2_000)
+    assert passes(5, "r") == 5, "it heals by itself"
+
+
+def test_the_exception_says_what_stands_where_and_when_to_come_back(opened: Engine, clock: FakeClock) -> None:
+    clock.advance(ms=10_000)
+    with pytest.raises(BizMetricBlockException) as caught:
+        opened.entry("r")
+    block = caught.value
+    assert (block.resource, block.metric_type, block.value, block.threshold) == ("r", "PAY_FAIL_RATE", 50, 5)
+    assert (block.state, block.retry_after) == ("OPEN", 20_000)
+    assert "PAY_FAIL_RATE is 50, threshold 5, OPEN, retry after 20000 ms" in str(block)
+    assert str(pickle.loads(pickle.dumps(block))) == str(block)  # noqa: S301 (our own)
+
+
+# -- dimensions --------------------------------------------------------------------------------------------------------
+
+
+def in_channel(engine: Engine, channel: str) -> bool:
+    with context("shop", tags={"channel": channel}):
+        return bool(engine.try_entry("r"))
+
+
+def test_each_value_of_a_dimension_is_judged_for_itself(engine: Engine) -> None:
+    engine.load_rules("biz_metric", rule(dimension="channel"))
+    report(engine, 0, 50, of="card")
+    report(engine, 50, 0, of="transfer")
+    assert not in_channel(engine, "card")
+    assert in_channel(engine, "transfer")
+    assert engine.try_entry("r"), "a call without the tag is none of either"
+    with context("shop", tags={"channel": "card"}), pytest.raises(BizMetricBlockException) as caught:
+        engine.entry("r")
+    assert (caught.value.dimension, caught.value.value, caught.value.retry_after) == ("card", 100, 30_000)
+    live = engine.breakers("r")[0]
+    assert (live["state"], live["dimension"]) == ("OPEN", "channel")
+    assert {value: part["state"] for value, part in live["values"].items()} == {
+        "card": "OPEN",
+        "transfer": "CLOSED",
+        "": "CLOSED",
+    }
+
+
+def test_a_report_takes_its_value_from_the_context(engine: Engine) -> None:
+    engine.load_rules("biz_metric", [*rule(dimension="channel"), *rule(dimension="tenant", threshold=99)])
+    with context("shop", tags={"channel": "card", "tenant": "a"}):
+        report(engine, 1, 9)
+    assert not in_channel(engine, "card")
+    assert in_channel(engine, "transfer")
+
+
+def test_a_rule_without_a_dimension_counts_the_samples_of_all(engine: Engine) -> None:
+    engine.load_rules("biz_metric", rule())
+    report(engine, 0, 5, of="card")
+    report(engine, 0, 5, of="transfer")
+    assert not engine.try_entry("r")
+
+
+def test_a_gauge_of_a_dimension(engine: Engine) -> None:
+    engine.load_rules(
+        "biz_metric", rule(bizMetricType="COUPON_POOL", threshold=10, minRequestAmount=1, dimension="shop")
+    )
+    engine.gauge("COUPON_POOL", 3, resource="r", dimension="north")
+    engine.gauge("COUPON_POOL", 30, dimension="south")
+    decided = {}
+    for shop in ("north", "south", "unknown"):
+        with context(tags={"shop": shop}):
+            decided[shop] = bool(engine.try_entry("r"))
+    assert decided == {"north": False, "south": True, "unknown": True}
+
+
+def test_ten_thousand_values_neither_trip_nor_heal(
+    engine: Engine, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.load_rules("biz_metric", rule(dimension="order"))
+    report(engine, 0, 10, of="first")
+    with context(tags={"order": "first"}):
+        assert not engine.try_entry("r")
+    for number in range(10_000):
+        report(engine, 0, 10, of=f"order-{number}")
+        with context(tags={"order": f"order-{number}"}):
+            assert bool(engine.try_entry("r")) is (number >= VALUES - 1)
+    with context(tags={"order": "first"}):
+        assert not engine.try_entry("r")
+    assert "a rule judges enough values of its dimension" in caplog.text
+    assert engine.status()["beyondBounds"]["dimensions"] >= 10_000 - VALUES
+    clock.advance(ms=100_000)
+    with context(tags={"order": "first"}):
+        assert engine.try_entry("r"), "its trial"
+    report(engine, 0, 10, of="late")
+    with context(tags={"order": "late"}):
+        assert engine.try_entry("r"), "all places are taken by open breakers"
+
+
+def test_closed_values_make_room_for_others(engine: Engine, clock: FakeClock) -> None:
+    engine.load_rules("biz_metric", rule(dimension="order"))
+    for number in range(3 * VALUES):
+        with context(tags={"order": f"order-{number}"}):
+            engine.report("PAY_FAIL_RATE", ok=True, resource="r")
+            assert engine.try_entry("r")
+        clock.advance(ms=100)
+    report(engine, 0, 10, of="bad")
+    with context(tags={"order": "bad"}):
+        assert not engine.try_entry("r")
+    assert engine.status()["beyondBounds"] == {}
 
 
 def test_a_disabled_rule_does_nothing(engine: Engine) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sentinel_core import Engine
+from sentinel_core import Engine, context
 from sentinel_core.collectors.local import GAUGES
 from sentinel_core.gate import PARTS
 from sentinel_core.slots.param_flow import PER_SECOND
@@ -36,7 +36,7 @@ def values(engine: Engine, number: int) -> None:
 
 
 def gauges(engine: Engine, number: int) -> None:
-    engine.gauge("STOCK", 7, dimension=f"order-{number}")
+    engine.gauge("DEPTH", 7, dimension=f"order-{number}")
 
 
 FLOODS: list[tuple[Flood, int]] = [
@@ -62,7 +62,7 @@ def bounded(clock: FakeClock) -> Engine:
     )
     engine.load_rules("param_flow", [{"resource": "named", "paramIdx": 0, "count": 2}])
     stock = {"resource": "stock", "bizMetricType": "STOCK", "threshold": 5, "minRequestAmount": 0}
-    engine.load_rules("biz_metric", [{**stock, "dimension": "tea", "direction": "below"}])
+    engine.load_rules("biz_metric", [{**stock, "dimension": "sort", "direction": "below"}])
     return engine
 
 
@@ -113,7 +113,8 @@ def test_rules_go_on_for_what_they_name(bounded: Engine, clock: FakeClock, passe
     clock.advance(ms=5_000)
     assert let(args=("hot",)) == 2
     bounded.gauge("STOCK", 1, dimension="tea")
-    assert not bounded.try_entry("stock")
+    with context(tags={"sort": "tea"}):
+        assert not bounded.try_entry("stock")
     bounded.load_rules("flow", [{"resource": "late", "count": 0}])
     assert not bounded.try_entry("late")
 
