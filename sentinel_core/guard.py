@@ -45,9 +45,7 @@ def guarding(engine: Callable[[], Engine], resource: Any, options: GuardOptions)
         return guarding(engine, None, options)(resource)
     if not isinstance(resource, str | None):
         raise TypeError(f'{resource!r} is neither a resource\'s name nor a function; write guard("name")')
-    _check(options)
-    ignore = options.get("ignore", ())
-    told: Any = {**options, "ignore": (ignore,) if isinstance(ignore, type) else tuple(ignore)}
+    told = _checked(options)
 
     def decorate(function: Any) -> Any:
         if isinstance(function, (staticmethod, classmethod)):
@@ -90,24 +88,27 @@ def _name(function: Any) -> str:
         raise TypeError(f'{function!r} has no name of its own; write guard("name")') from None
 
 
-def _check(options: GuardOptions) -> None:
+def _checked(options: GuardOptions) -> dict[str, Any]:
+    """The options as `Guard` wants them."""
+    told: dict[str, Any] = {**options}
     for what in (*HANDLERS, "failed"):
-        value = options.get(what)
-        if value is not None and not callable(value):
-            raise TypeError(f"{what} is {value!r}; write a function")
-    ignore = options.get("ignore", ())
-    for each in ignore if isinstance(ignore, (tuple, list)) else (ignore,):
+        if told.get(what) is not None and not callable(told[what]):
+            raise TypeError(f"{what} is {told[what]!r}; write a function")
+    ignore = told.get("ignore", ())
+    told["ignore"] = tuple(ignore) if isinstance(ignore, (tuple, list)) else (ignore,)
+    for each in told["ignore"]:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
             raise TypeError(f"ignore holds {each!r}; write exception classes, e.g. (KeyError,)")
-    report: object = options.get("report")
-    if not isinstance(report, str | None):
-        raise TypeError(f'report is {report!r}; write the name of a metric, e.g. "PAY_FAIL_RATE"')
-    failed: Any = options.get("failed")
-    if failed is not None:
-        if report is None:
+    if not isinstance(told.get("report"), str | None):
+        raise TypeError(f'report is {told["report"]!r}; write the name of a metric, e.g. "PAY_FAIL_RATE"')
+    if told.get("failed") is not None:
+        if told.get("report") is None:
             raise TypeError('failed says which results count against a metric; write report="its name" as well')
-        if inspect.iscoroutinefunction(failed):
+        if inspect.iscoroutinefunction(told["failed"]):
             raise TypeError("failed is async; write a plain function of the result")
+    if told.get("block_handler") is None:
+        told["block_handler"] = told.get("fallback")
+    return told
 
 
 def _check_handler(handler: Handler, what: str, parameters: Parameters, asynchronous: bool) -> None:

@@ -33,6 +33,7 @@ class Guard:
     parameters: Parameters
     asynchronous: bool
     block_handler: Handler | None = None
+    """The fallback where there is no other."""
     fallback: Handler | None = None
     ignore: tuple[type[BaseException], ...] = ()
     report: str | None = None
@@ -54,9 +55,8 @@ class Guard:
     def refused(self, engine: Engine, blocked: Blocked, args: Args, keywords: Keywords) -> Any:
         """The answer to a call that was not let in: this guard's own, else the engine's, else the exception."""
         block = blocked.exception()
-        handler = self.block_handler or self.fallback
-        if handler is not None:
-            return self.answer(handler, block, args, keywords)
+        if self.block_handler is not None:
+            return self.answer(self.block_handler, block, args, keywords)
         registered = engine.block_handler(block)
         if registered is None:
             raise block
@@ -78,7 +78,7 @@ class Guard:
         else:
             entry.trace(error)
         if isinstance(error, BlockException):
-            return self.block_handler or self.fallback
+            return self.block_handler
         if ignored or not isinstance(error, Exception):
             return None
         if self.report is not None:
@@ -155,28 +155,52 @@ def coroutine(guard: Guard, function: Function) -> Function:
     return wrapped
 
 
-def generator(guard: Guard, function: Function) -> Function:
-    """A generator function, inside from its first item to its end. A handler's items take the place of those left."""
+def generator(guard: Guard, function: Function) -> Function:  # noqa: C901 (`yield from`, written out)
+    """A generator function, inside from its first item to its end. A handler's items take the place of those left.
 
-    def wrapped(*args: Any, **keywords: Any) -> Generator[Any, Any, Any]:
+    `yield from` would do but for one thing: it cannot tell a failure from a failure while the consumer closes.
+    """
+
+    def wrapped(*args: Any, **keywords: Any) -> Generator[Any, Any, Any]:  # noqa: C901 (as said)
         engine = guard.engine()
-        entry = guard.ask(engine, args, keywords)
-        if not isinstance(entry, Entry):
-            entry = waited(engine.core, entry)
-            if not isinstance(entry, Entry):
-                return (yield from _items(guard.refused(engine, entry, args, keywords)))
+        asked = waited(engine.core, guard.ask(engine, args, keywords))
+        entry = asked if isinstance(asked, Entry) else None
+        running = entry  # None where a handler's items run
         try:
-            result = yield from function(*args, **keywords)
-        except BaseException as error:
-            handler = guard.ended(engine, entry, error)
-            if handler is None or _closing(error):
-                raise
-            return (yield from _items(guard.answer(handler, error, args, keywords)))
-        else:
-            guard.finished(engine, result)
-            return result
+            if isinstance(asked, Entry):
+                inner = function(*args, **keywords)
+            else:
+                inner = _items(guard.refused(engine, asked, args, keywords))
+            step, given = inner.send, None
+            while True:
+                try:
+                    item = step(given)
+                except StopIteration as end:
+                    if running is not None:
+                        guard.finished(engine, end.value)
+                    return end.value
+                except BaseException as error:
+                    handler = None if running is None else guard.ended(engine, running, error)
+                    if handler is None:
+                        raise
+                    running = None
+                    inner = _items(guard.answer(handler, error, args, keywords))
+                    step, given = inner.send, None
+                    continue
+                try:
+                    given = yield item
+                except GeneratorExit:
+                    if running is not None:
+                        running.disregard()
+                    inner.close()
+                    raise
+                except BaseException as thrown:  # noqa: BLE001 (the function's to answer)
+                    step, given = inner.throw, thrown
+                else:
+                    step = inner.send
         finally:
-            entry.exit()
+            if entry is not None:
+                entry.exit()
 
     return wrapped
 
@@ -210,9 +234,9 @@ def async_generator(guard: Guard, function: Function) -> Function:  # noqa: C901
                     continue
                 try:
                     sent = yield item
-                except GeneratorExit as closed:
+                except GeneratorExit:
                     if running is not None:
-                        running.trace(closed)
+                        running.disregard()
                     await inner.aclose()
                     raise
                 except BaseException as thrown:  # noqa: BLE001 (the function's to answer)
@@ -238,19 +262,14 @@ def _items(answer: Any) -> Generator[Any, Any, Any]:
     return (yield from answer)
 
 
-async def _stream(answer: Any) -> AsyncGenerator[Any, Any]:
-    """The items of an answer, which may be any iterable."""
+def _stream(answer: Any) -> AsyncGenerator[Any, Any]:
+    return answer if isinstance(answer, AsyncGenerator) else _all(answer)
+
+
+async def _all(answer: Any) -> AsyncGenerator[Any, Any]:
     if isinstance(answer, AsyncIterable):
         async for item in answer:
             yield item
     else:
         for item in _items(answer):
             yield item
-
-
-def _closing(error: BaseException) -> bool:
-    """Whether a generator failed while it was closed: nobody waits for an answer then."""
-    context = error.__context__
-    while context is not None and not isinstance(context, GeneratorExit):
-        context = context.__context__
-    return context is not None
