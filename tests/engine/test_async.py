@@ -68,6 +68,61 @@ async def test_a_task_cancelled_while_it_queues_gives_back_its_probe() -> None:
     assert engine.stats("r").threads == 0
 
 
+@pytest.mark.parametrize("sort", ["aentry", "coroutine", "stream"])
+async def test_a_task_cancelled_while_it_queues_was_never_inside(sort: str) -> None:
+    started = asyncio.Event()
+
+    async def forever(_ns: int) -> None:
+        started.set()
+        await asyncio.sleep(3600)
+
+    time = FakeClock()
+    engine = Engine(clock=Clock(lambda: time.now_ns, time.wall, time.sleep, forever))
+    engine.load_rules("flow", [{"resource": "r", "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 5000}])
+    engine.entry("r").exit()
+
+    @engine.guard("r", fallback=lambda _error: pytest.fail("a cancellation is no failure"))
+    async def coroutine() -> None:
+        pytest.fail("nothing runs")
+
+    @engine.guard("r", fallback=lambda _error: pytest.fail("a cancellation is no failure"))
+    async def stream() -> AsyncIterator[int]:
+        yield pytest.fail("nothing runs")
+
+    async def work() -> None:
+        if sort == "aentry":
+            async with engine.aentry("r"):
+                pytest.fail("nothing runs")
+        elif sort == "coroutine":
+            await coroutine()
+        else:
+            async for _ in stream():
+                pass
+
+    task = asyncio.create_task(work())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    stats = engine.stats("r")
+    assert (stats.threads, stats.exception) == (0, 0)
+
+
+async def test_an_aentry_serves_one_call_at_a_time(engine: Engine) -> None:
+    shared = engine.aentry("r")
+    async with shared:
+        with pytest.raises(RuntimeError, match="write aentry"):
+            await shared.__aenter__()
+        assert engine.stats("r").threads == 1
+    assert engine.stats("r").threads == 0
+    async with shared:
+        assert engine.stats("r").threads == 1
+    engine.load_rules("flow", [{"resource": "r", "count": 0}])
+    for _ in range(2):
+        with pytest.raises(FlowException):
+            await shared.__aenter__()
+
+
 async def test_entries_of_tasks_do_not_mix(engine: Engine) -> None:
     async def work(name: str, failing: bool) -> None:
         async with engine.aentry(name):
