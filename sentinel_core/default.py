@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from sentinel_core.answers import BlockHandler
 from sentinel_core.async_entry import AsyncEntry
@@ -127,5 +127,8 @@ def guard(
         "priority": priority,
         "inbound": inbound,
     }
-    decorated: F | Callable[[F], F] = guarding(default_engine if engine is None else lambda: engine, resource, options)
+    given: Any = resource
+    decorated: F | Callable[[F], F] = (
+        guarding(default_engine, None, given, options) if engine is None else engine.guard(given, **options)
+    )
     return decorated

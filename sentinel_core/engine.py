@@ -232,7 +232,7 @@ class Engine(Gate):
     def guard(self, resource: str | None = None, **options: Unpack[GuardOptions]) -> Callable[[F], F]: ...
     def guard(self, resource: str | F | None = None, **options: Unpack[GuardOptions]) -> F | Callable[[F], F]:
         """`sentinel_core.guard` of this engine: `@engine.guard`, or `@engine.guard("name", fallback=…)`."""
-        decorated: F | Callable[[F], F] = guarding(lambda: self, resource, options)
+        decorated: F | Callable[[F], F] = guarding(lambda: self, self.core, resource, options)
         return decorated
 
     def report(

@@ -13,6 +13,7 @@ from sentinel_core.parameters import Parameters
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
+    from sentinel_core.gate import Core
 
 HANDLERS = ("block_handler", "fallback")
 
@@ -36,13 +37,13 @@ class GuardOptions(TypedDict, total=False):
     inbound: bool
 
 
-def guarding(engine: Callable[[], Engine], resource: Any, options: GuardOptions) -> Any:
+def guarding(engine: Callable[[], Engine], core: Core | None, resource: Any, options: GuardOptions) -> Any:
     """The decorator, or the guarded function where `resource` is a function: `@guard` without parentheses.
 
-    Raises TypeError for options that no call could use.
+    `core` is that of the engine where it is always the same. Raises TypeError for options that no call could use.
     """
     if callable(resource) or isinstance(resource, (staticmethod, classmethod)):
-        return guarding(engine, None, options)(resource)
+        return guarding(engine, core, None, options)(resource)
     if not isinstance(resource, str | None):
         raise TypeError(f'{resource!r} is neither a resource\'s name nor a function; write guard("name")')
     told = _checked(options)
@@ -60,7 +61,7 @@ def guarding(engine: Callable[[], Engine], resource: Any, options: GuardOptions)
             handler: Any = options.get(what)
             if handler is not None:
                 _check_handler(handler, f"{what} of {name}", parameters, asynchronous)
-        guard = Guard(engine, name, parameters, asynchronous, **told)
+        guard = Guard(engine, core, name, parameters, asynchronous, **told)
         return functools.wraps(function)(sort(guard, function))
 
     return decorate

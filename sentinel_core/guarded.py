@@ -18,7 +18,7 @@ from sentinel_core.parameters import Args, Keywords, Parameters
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
-    from sentinel_core.gate import Outcome
+    from sentinel_core.gate import Core, Outcome
 
 Function = Callable[..., Any]
 Handler = Callable[..., Any]
@@ -29,6 +29,8 @@ class Guard:
     """What the guard of one function was told (see `guard`), and the steps that all sorts of functions share."""
 
     engine: Callable[[], Engine]
+    core: Core | None
+    """Of the one engine that it is for; None where it is for the default one, which may change."""
     resource: str
     parameters: Parameters
     asynchronous: bool
@@ -47,7 +49,7 @@ class Guard:
         """The first step of a call."""
         parameters = self.parameters
         if len(args) < parameters.number:
-            args, _ = parameters.in_order(args, keywords)
+            args = parameters.in_order(args, keywords)
         if parameters.own:
             args = args[1:]
         return engine.core.begin(self.resource, self.origin, self.context, args, 1, self.priority, self.inbound)
@@ -97,30 +99,37 @@ class Guard:
             engine.report(self.report, ok=ok, resource=self.resource)
 
     def answer(self, handler: Handler, error: BaseException, args: Args, keywords: Keywords) -> Any:
-        args, keywords = self.parameters.in_order(args, keywords)
-        return handler(*args, error, **keywords)
+        parameters = self.parameters
+        return handler(*parameters.in_order(args, keywords), error, **parameters.others(keywords))
 
 
 def plain(guard: Guard, function: Function) -> Function:
-    """A function, inside until it returns."""
+    """A function, inside until it returns. The quickest of the four: `Guard.ask` is written out, a call saved."""
+    only, find, parameters, reports = guard.core, guard.engine, guard.parameters, guard.report is not None
+    number, own = parameters.number, parameters.own
+    resource, origin, context, priority, inbound = (
+        guard.resource, guard.origin, guard.context, guard.priority, guard.inbound,
+    )  # fmt: skip
 
     def wrapped(*args: Any, **keywords: Any) -> Any:
-        engine = guard.engine()
-        entry = guard.ask(engine, args, keywords)
+        core = only if only is not None else find().core
+        seen = args if len(args) >= number else parameters.in_order(args, keywords)
+        entry = core.begin(resource, origin, context, seen[1:] if own else seen, 1, priority, inbound)
         if not isinstance(entry, Entry):
-            entry = waited(engine.core, entry)
+            entry = waited(core, entry)
             if not isinstance(entry, Entry):
-                return guard.refused(engine, entry, args, keywords)
+                return guard.refused(find(), entry, args, keywords)
         entry.__enter__()
         try:
             result = function(*args, **keywords)
         except BaseException as error:
-            handler = guard.ended(engine, entry, error)
+            handler = guard.ended(find(), entry, error)
             if handler is None:
                 raise
             return guard.answer(handler, error, args, keywords)
         else:
-            guard.finished(engine, result)
+            if reports:
+                guard.finished(find(), result)
             return result
         finally:
             entry.__exit__(None, None, None)

@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any
 
 Args = tuple[Any, ...]
-Keywords = dict[str, Any]
+Keywords = dict[Any, Any]
 
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 OPEN = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -17,36 +17,42 @@ OPEN = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 class Parameters:
     """Knows the order of a function's parameters; of one that does not tell its signature it knows nothing."""
 
-    __slots__ = ("_all", "_positional", "number", "own")
+    __slots__ = ("_all", "_places", "number", "own")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._all = _parameters(function) or ()
-        self._positional = tuple(each for each in self._all if each.kind in POSITIONAL)
-        self.number = len(self._positional)
-        first = self._positional[0].name if self._positional else ""
-        self.own = first in ("self", "cls")
+        positional = [each for each in self._all if each.kind in POSITIONAL]
+        self._places = [
+            (None if each.kind is Parameter.POSITIONAL_ONLY else each.name, each.default) for each in positional
+        ]
+        """(what it is called as a keyword, default) of every positional parameter."""
+        self.number = len(positional)
+        self.own = bool(positional) and positional[0].name in ("self", "cls")
         """Whether the first is the object or class itself, and so no argument for rules."""
 
-    def in_order(self, args: Args, keywords: Keywords) -> tuple[Args, Keywords]:
-        """The call as if every positional parameter had been given by position, defaults too; ends at a missing one."""
+    def in_order(self, args: Args, keywords: Keywords) -> Args:
+        """Every positional parameter in its place, given by position, keyword or default; ends at a missing one."""
         if len(args) >= self.number:
-            return args, keywords
-        rest, given = dict(keywords), list(args)
-        for parameter in self._positional[len(args) :]:
-            value = parameter.default
-            if parameter.kind is not Parameter.POSITIONAL_ONLY:
-                value = rest.pop(parameter.name, value)
+            return args
+        given = [*args]
+        for name, default in self._places[len(args) :]:
+            value = keywords.get(name, default)
             if value is Parameter.empty:
                 break
             given.append(value)
-        return tuple(given), rest
+        return tuple(given)
+
+    def others(self, keywords: Keywords) -> Keywords:
+        """The keywords that `in_order` did not take."""
+        taken = {name for name, _ in self._places}
+        return {name: value for name, value in keywords.items() if name not in taken}
 
     def check(self, handler: Callable[..., Any], what: str) -> None:
         """Raises TypeError where a handler could not be called with the function's arguments and an error: better at
         once than in the middle of an incident. Nothing is said of functions that take any number of arguments."""
         if any(each.kind in OPEN for each in self._all) or _parameters(handler) is None:
             return
-        names = [each.name for each in self._positional]
+        names = [each.name for each in self._all if each.kind in POSITIONAL]
         keywords = [each.name for each in self._all if each.kind is Parameter.KEYWORD_ONLY]
         try:
             inspect.signature(handler).bind(*names, None, **dict.fromkeys(keywords))
