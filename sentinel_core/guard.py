@@ -75,11 +75,17 @@ def _sort(function: Function) -> Callable[[Guard, Function], Function]:
     both = (inner, getattr(type(inner), "__call__", inner))  # noqa: B004 (the method itself is wanted)
     if any(map(inspect.isasyncgenfunction, both)):
         return guarded.async_generator
-    if any(map(inspect.iscoroutinefunction, both)):
+    if any(map(inspect.iscoroutinefunction, both)) or _code_flags(inner) & inspect.CO_ITERABLE_COROUTINE:
         return guarded.coroutine
     if any(map(inspect.isgeneratorfunction, both)):
         return guarded.generator
     return guarded.plain
+
+
+def _code_flags(function: Any) -> int:
+    """`types.coroutine` marks its functions nowhere else."""
+    flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    return flags
 
 
 def _name(function: Any) -> str:

@@ -175,12 +175,18 @@ def generator(guard: Guard, function: Function) -> Function:  # noqa: C901 (`yie
         asked = waited(engine.core, guard.ask(engine, args, keywords))
         entry = asked if isinstance(asked, Entry) else None
         running = entry  # None where a handler's items run
-        try:
+        inner: Any = None
+
+        def first(_: None) -> Any:
+            nonlocal inner
             if isinstance(asked, Entry):
                 inner = function(*args, **keywords)
             else:
                 inner = _items(guard.refused(engine, asked, args, keywords))
-            step, given = inner.send, None
+            return next(inner)
+
+        try:
+            step, given = first, None
             while True:
                 try:
                     item = step(given)
@@ -222,12 +228,18 @@ def async_generator(guard: Guard, function: Function) -> Function:  # noqa: C901
         asked = await awaited(engine.core, guard.ask(engine, args, keywords))
         entry = asked if isinstance(asked, Entry) else None
         running = entry  # None where a handler's items run
-        try:
+        inner: Any = None
+
+        async def first() -> Any:
+            nonlocal inner
             if isinstance(asked, Entry):
                 inner = function(*args, **keywords)
             else:
                 inner = _stream(await _later(guard.refused(engine, asked, args, keywords)))
-            step = inner.asend(None)
+            return await anext(inner)
+
+        try:
+            step = first()
             while True:
                 try:
                     item = await step

@@ -171,17 +171,35 @@ def test_handlers_get_every_positional_argument_in_its_place(engine: Engine) -> 
     assert order(item="milk", shop="s", note="n") == ("s", "milk", "n")
 
 
-def test_a_call_with_wrong_arguments_fails_as_ever(engine: Engine) -> None:
-    @guard("r", engine=engine)
-    def order(shop: str, item: str) -> str:
+async def test_a_call_with_wrong_arguments_fails_as_ever(engine: Engine) -> None:
+    guarded = guard("r", engine=engine)
+
+    @guarded
+    def plain(shop: str, item: str) -> str:
         return item
 
-    wrong: Any = order
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'shop'"):
-        wrong(item="tea")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
-        wrong("s", "tea", size=1)
-    assert engine.stats("r").threads == 0
+    @guarded
+    async def coroutine(shop: str, item: str) -> str:
+        return item
+
+    @guarded
+    def generator(shop: str, item: str) -> Iterator[str]:
+        yield item
+
+    @guarded
+    async def stream(shop: str, item: str) -> AsyncIterator[str]:
+        yield item
+
+    calls: list[Any] = [
+        plain,
+        coroutine,
+        lambda **given: list(generator(**given)),
+        lambda **given: anext(stream(**given)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'shop'"):
+            await call(item="tea")
+    assert (engine.stats("r").exception, engine.stats("r").threads) == (4, 0)
 
 
 def test_what_an_answer_raises_is_raised_and_is_no_failure_of_the_function(engine: Engine) -> None:

@@ -6,7 +6,8 @@ import functools
 import inspect
 import pickle
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+import types
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -84,6 +85,11 @@ async def stream() -> AsyncIterator[int]:
     yield 1
 
 
+@types.coroutine
+def iterable_coroutine() -> Generator[Any, Any, int]:
+    return (yield from nothing().__await__())
+
+
 class Called:
     def __call__(self) -> int:
         return 1
@@ -112,6 +118,7 @@ class Iterated:
         (functools.partial(functools.partial(Awaited())), inspect.iscoroutinefunction),
         (Awaited(), inspect.iscoroutinefunction),
         (Awaited().__call__, inspect.iscoroutinefunction),
+        (iterable_coroutine, inspect.iscoroutinefunction),
         (rows, inspect.isgeneratorfunction),
         (Iterated(), inspect.isgeneratorfunction),
         (stream, inspect.isasyncgenfunction),
