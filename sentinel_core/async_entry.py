@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 from sentinel_core.entry import Blocked, Entry, Waiting
-
-if TYPE_CHECKING:
-    from sentinel_core.gate import Core, Outcome
+from sentinel_core.gate import Core, Outcome
+from sentinel_core.plan import Args
 
 
 def waited(core: Core, outcome: Outcome) -> Entry | Blocked:
@@ -34,34 +32,52 @@ async def awaited(core: Core, outcome: Outcome) -> Entry | Blocked:
 class AsyncEntry:
     """`async with engine.aentry(...) as entry`: one call at a time, RuntimeError for a second one inside the first."""
 
-    __slots__ = ("_core", "_entry", "_taken", "_wish")
+    __slots__ = ("args", "context", "core", "count", "entered", "inbound", "origin", "priority", "resource", "taken")
 
-    def __init__(self, core: Core, wish: tuple[Any, ...]) -> None:
-        self._core = core
-        self._wish = wish
-        self._entry: Entry | None = None
-        self._taken = False
+    def __init__(
+        self,
+        core: Core,
+        resource: str,
+        origin: str,
+        context: str,
+        args: Args,
+        count: int,
+        priority: bool,
+        inbound: bool,
+    ) -> None:
+        self.core = core
+        self.resource = resource
+        self.origin = origin
+        self.context = context
+        self.args = args
+        self.count = count
+        self.priority = priority
+        self.inbound = inbound
+        self.taken = False
+        self.entered: Entry | None = None
 
     async def __aenter__(self) -> Entry:
-        if self._taken:
-            raise RuntimeError(f"this aentry of {self._wish[0]} is in use; write aentry(...) for each `async with`")
-        self._taken = True
+        if self.taken:
+            raise RuntimeError(f"this aentry of {self.resource} is in use; write aentry(...) for each `async with`")
+        self.taken = True
         try:
-            outcome = self._core.begin(*self._wish)
+            outcome = self.core.begin(
+                self.resource, self.origin, self.context, self.args, self.count, self.priority, self.inbound
+            )
             if not isinstance(outcome, Entry):
-                outcome = await awaited(self._core, outcome)
+                outcome = await awaited(self.core, outcome)
         except BaseException:
-            self._taken = False
+            self.taken = False
             raise
         if isinstance(outcome, Entry):
-            self._entry = outcome
+            self.entered = outcome
             return outcome.__enter__()
-        self._taken = False
+        self.taken = False
         raise outcome.exception()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        entry, self._entry, self._taken = self._entry, None, False
+        entry, self.entered, self.taken = self.entered, None, False
         if entry is not None:
             entry.__exit__(kind, error, traceback)

@@ -224,7 +224,7 @@ class Engine(Gate):
         inbound: bool = False,
     ) -> AsyncEntry:
         """`async with engine.aentry(...)`: as `entry`, but a queueing call waits without holding the event loop."""
-        return AsyncEntry(self.core, (resource, origin, context, args, count, priority, inbound))
+        return AsyncEntry(self.core, resource, origin, context, args, count, priority, inbound)
 
     @overload
     def guard(self, resource: F, /) -> F: ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
+import types
+from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
 
@@ -106,6 +107,42 @@ async def test_a_task_cancelled_while_it_queues_was_never_inside(sort: str) -> N
         await task
     stats = engine.stats("r")
     assert (stats.threads, stats.exception) == (0, 0)
+
+
+@types.coroutine
+def suspended(_ns: int) -> Generator[None]:
+    yield
+
+
+@pytest.mark.parametrize("leave", ["close", "drop"])
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_coroutine_that_is_given_up_while_it_queues_gives_back_its_probe(leave: str, guarded: bool) -> None:
+    time = FakeClock()
+    engine = Engine(clock=Clock(lambda: time.now_ns, time.wall, time.sleep, suspended))
+    engine.load_rules("degrade", [{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1, "minRequestAmount": 1}])
+    queue = {"resource": "r", "paramIdx": 0, "count": 1, "durationInSec": 10, "controlBehavior": 2}
+    engine.load_rules("param_flow", [{**queue, "maxQueueingTimeMs": 60_000}])
+    failing = engine.entry("r", args=("a",))
+    failing.trace(ValueError())
+    failing.exit()
+    time.advance(ms=1000)
+
+    async def by_hand(value: str) -> None:
+        async with engine.aentry("r", args=(value,)):
+            pytest.fail("nothing runs")
+
+    @engine.guard("r")
+    async def by_guard(value: str) -> None:
+        pytest.fail("nothing runs")
+
+    running = (by_guard if guarded else by_hand)("a")
+    running.send(None)
+    assert engine.breakers("r")[0]["state"] == "HALF_OPEN"
+    if leave == "close":
+        running.close()
+    del running
+    assert engine.breakers("r")[0]["state"] == "OPEN"
+    assert engine.stats("r").threads == 0
 
 
 async def test_an_aentry_serves_one_call_at_a_time(engine: Engine) -> None:
