@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from sentinel_core.entry import innermost
 
@@ -90,8 +91,21 @@ def is_probe(headers: Mapping[str, str]) -> bool:
 
 
 def wrap(function: Callable[P, R]) -> Callable[P, R]:
-    """The function bound to the caller's context, for executors and threads. May be called many times at once."""
+    """The function bound to the caller's context, for executors and threads. May be called many times at once.
+
+    A coroutine function runs in a task of its own, for a coroutine has the context of whoever awaits it. Other
+    processes have contexts of their own: send them what they need as arguments.
+    """
     captured = contextvars.copy_context()
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def task(*args: P.args, **kwargs: P.kwargs) -> Any:
+            import asyncio  # whoever awaits has loaded it
+
+            return await asyncio.create_task(function(*args, **kwargs), context=captured.copy())
+
+        return cast("Callable[P, R]", task)
 
     @functools.wraps(function)
     def bound(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from sentinel_core.answers import BlockHandler
+from sentinel_core.async_entry import AsyncEntry
 from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException
-from sentinel_core.guard import AsyncEntry, F, Guard, Handler
+from sentinel_core.guard import F, Failed, GuardOptions, guarding
+from sentinel_core.guarded import Handler
 from sentinel_core.plan import Args
 
 if TYPE_CHECKING:
@@ -81,26 +83,52 @@ def register_block_handler(handlers: Mapping[type[BlockException], BlockHandler]
     default_engine().register_block_handler(handlers)
 
 
+@overload
+def guard(function: F, /) -> F: ...
+@overload
 def guard(
-    resource: str | None = None,
+    resource: str | None = None, *, engine: Engine | None = None, **options: Unpack[GuardOptions]
+) -> Callable[[F], F]: ...
+def guard(
+    resource: str | F | None = None,
     *,
     engine: Engine | None = None,
     block_handler: Handler | None = None,
     fallback: Handler | None = None,
-    ignore: tuple[type[BaseException], ...] = (),
+    ignore: type[BaseException] | tuple[type[BaseException], ...] = (),
+    report: str | None = None,
+    failed: Failed | None = None,
     origin: str = "",
     context: str = "",
     priority: bool = False,
     inbound: bool = False,
-) -> Callable[[F], F]:
-    """Guards a function, coroutine function, generator or async generator as a resource.
+) -> F | Callable[[F], F]:
+    """Guards a function, coroutine function, generator or async generator as a resource; `@guard` alone will do.
 
     resource        its name; the function's module and qualified name without one
-    block_handler   answers for refused calls: called with the call's arguments and the BlockException
-                    (without one: the fallback, then what `register_block_handler` knows, then the exception)
+    block_handler   answers for refused calls, and for refusals that calls inside of it meet: called with the call's
+                    arguments, each positional parameter in its place, and the BlockException (without one: the
+                    fallback, then what `register_block_handler` knows, then the exception)
     fallback        answers for failures too: called with the arguments and the exception
     ignore          exceptions that are no failures: breakers do not count such a call at all
-    A generator is inside from its first item to its end, or until it is closed.
+    report          name of the business metric that hears of each call that ends (`Engine.report`): not ok where it
+                    raised, or where `failed` says so of its result; nothing of a block, a cancellation or `ignore`
+    A generator is inside from its first item to its end, or until it is closed. Raises TypeError, when it decorates,
+    for what cannot be guarded and for handlers that could not be called.
     """
-    options: dict[str, Any] = {"origin": origin, "context": context, "priority": priority, "inbound": inbound}
-    return Guard(lambda: engine or default_engine(), resource, block_handler, fallback, ignore, options)
+    options: GuardOptions = {
+        "block_handler": block_handler,
+        "fallback": fallback,
+        "ignore": ignore,
+        "report": report,
+        "failed": failed,
+        "origin": origin,
+        "context": context,
+        "priority": priority,
+        "inbound": inbound,
+    }
+    given: Any = resource
+    decorated: F | Callable[[F], F] = (
+        guarding(default_engine, None, given, options) if engine is None else engine.guard(given, **options)
+    )
+    return decorated

@@ -8,11 +8,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 from sentinel_core import fork, views
 from sentinel_core.activation import Activation, by_hand
 from sentinel_core.answers import Answers, BlockHandler
+from sentinel_core.async_entry import AsyncEntry
 from sentinel_core.audit.events import EventSink
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
@@ -23,7 +24,7 @@ from sentinel_core.datasources import Applied, LastGood, Readable, Subscription,
 from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
 from sentinel_core.gate import Core, Gate
-from sentinel_core.guard import AsyncEntry
+from sentinel_core.guard import F, GuardOptions, guarding
 from sentinel_core.health import Health
 from sentinel_core.listeners import BlockListener, BreakerListener, Listeners
 from sentinel_core.modes import EVERYTHING, SHADOW
@@ -225,7 +226,16 @@ class Engine(Gate):
         inbound: bool = False,
     ) -> AsyncEntry:
         """`async with engine.aentry(...)`: as `entry`, but a queueing call waits without holding the event loop."""
-        return AsyncEntry(self.core, (resource, origin, context, args, count, priority, inbound))
+        return AsyncEntry(self.core, resource, origin, context, args, count, priority, inbound)
+
+    @overload
+    def guard(self, resource: F, /) -> F: ...
+    @overload
+    def guard(self, resource: str | None = None, **options: Unpack[GuardOptions]) -> Callable[[F], F]: ...
+    def guard(self, resource: str | F | None = None, **options: Unpack[GuardOptions]) -> F | Callable[[F], F]:
+        """`sentinel_core.guard` of this engine: `@engine.guard`, or `@engine.guard("name", fallback=…)`."""
+        decorated: F | Callable[[F], F] = guarding(lambda: self, self.core, resource, options)
+        return decorated
 
     def report(
         self, metric: str, ok: bool, *, resource: str | None = None, dimension: str | None = None, count: int = 1

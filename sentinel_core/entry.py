@@ -48,7 +48,13 @@ class Entry(Pass):
         return self.state & PROBING != 0
 
     def trace(self, error: BaseException) -> None:
-        """Records that the call failed. A block is no failure; neither is a cancellation or the end of a process."""
+        """Records that the call failed. A block is no failure, nor is a group of nothing but blocks (two refused tasks
+        of a TaskGroup); neither is a cancellation or the end of a process."""
+        if isinstance(error, BaseExceptionGroup):
+            others = error.split(BlockException)[1]
+            if others is None:
+                return
+            error = others
         if not isinstance(error, BlockException):
             self.state |= FAILED if isinstance(error, Exception) else CANCELLED
 

@@ -1,228 +1,124 @@
-"""Guarding functions and blocks of async code."""
+"""`guard`: decorating a function of whatever sort. What cannot be guarded is told when it is decorated."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from sentinel_core.entry import Entry, Waiting
-from sentinel_core.errors import BlockException
+from sentinel_core import guarded
+from sentinel_core.guarded import Function, Guard, Handler
+from sentinel_core.parameters import Parameters
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
     from sentinel_core.gate import Core
 
+HANDLERS = ("block_handler", "fallback")
+
 F = TypeVar("F", bound=Callable[..., Any])
-Handler = Callable[..., Any]
+
+Failed = Callable[[Any], object]
+"""Whether a result counts as a failure of a metric; its truth is taken."""
 
 
-class AsyncEntry:
-    """`async with engine.aentry(...) as entry`. A task cancelled while it waits leaves nothing behind."""
+class GuardOptions(TypedDict, total=False):
+    """What a guard may be told besides its resource; `sentinel_core.guard` says it of each."""
 
-    __slots__ = ("_core", "_entry", "_wish")
-
-    def __init__(self, core: Core, wish: tuple[Any, ...]) -> None:
-        self._core = core
-        self._wish = wish
-        self._entry: Entry | None = None
-
-    async def __aenter__(self) -> Entry:
-        outcome = self._core.begin(*self._wish)
-        while isinstance(outcome, Waiting):
-            try:
-                await self._core.clock.asleep(outcome.wait)
-            except BaseException:
-                self._core.abandon(outcome)
-                raise
-            outcome = self._core.resume(outcome)
-        if isinstance(outcome, Entry):
-            self._entry = outcome
-            return outcome.__enter__()
-        raise outcome.exception()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        entry, self._entry = self._entry, None
-        if entry is not None:
-            entry.__exit__(kind, error, traceback)
+    block_handler: Handler | None
+    fallback: Handler | None
+    ignore: type[BaseException] | tuple[type[BaseException], ...]
+    report: str | None
+    failed: Failed | None
+    origin: str
+    context: str
+    priority: bool
+    inbound: bool
 
 
-class Guard:
-    """What `guard(...)` was told; wraps functions of every sort. `function` and handlers get the call's arguments."""
+def guarding(engine: Callable[[], Engine], core: Core | None, resource: Any, options: GuardOptions) -> Any:
+    """The decorator, or the guarded function where `resource` is a function: `@guard` without parentheses.
 
-    def __init__(
-        self,
-        engine: Callable[[], Engine],
-        resource: str | None,
-        block_handler: Handler | None,
-        fallback: Handler | None,
-        ignore: tuple[type[BaseException], ...],
-        options: dict[str, Any],
-    ) -> None:
-        self.engine = engine
-        self.resource = resource
-        self.block_handler = block_handler
-        self.fallback = fallback
-        self.ignore = ignore
-        self.options = options
-
-    def __call__(self, function: F) -> F:
-        resource = self.resource or f"{function.__module__}:{function.__qualname__}"
-        if inspect.isasyncgenfunction(function):
-            wrapped: Callable[..., Any] = self._asyncgen(function, resource)
-        elif inspect.iscoroutinefunction(function):
-            wrapped = self._coroutine(function, resource)
-        elif inspect.isgeneratorfunction(function):
-            wrapped = self._generator(function, resource)
-        else:
-            wrapped = self._plain(function, resource)
-        return cast("F", functools.wraps(function)(wrapped))
-
-    def _answer(self, error: BaseException) -> Handler | None:
-        """Who answers instead: the block handler for a block of this guard, the fallback for the rest, or nobody."""
-        if isinstance(error, BlockException):
-            return self.block_handler or self.fallback
-        return None if isinstance(error, self.ignore) or not isinstance(error, Exception) else self.fallback
-
-    def _refused(self, block: BlockException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The answer to a call that was not let in: this guard's own, else the engine's, else the exception."""
-        handler = None if self._answer(block) else self.engine().block_handler(block)
-        return self._answered(block, args, kwargs) if handler is None else handler(block)
-
-    def _record(self, entry: Entry, error: BaseException) -> None:
-        if isinstance(error, self.ignore):
-            entry.disregard()
-        else:
-            entry.trace(error)
-
-    def _plain(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            try:
-                entry = self.engine().entry(resource, args=args, **self.options)
-            except BlockException as block:
-                return self._refused(block, args, kwargs)
-            with _Inside(self, entry):
-                if self.fallback is None:
-                    return function(*args, **kwargs)
-                try:
-                    return function(*args, **kwargs)
-                except Exception as error:  # noqa: BLE001 (handed to the fallback or raised again)
-                    self._record(entry, error)
-                    return self._answered(error, args, kwargs)
-
-        return wrapped
-
-    def _answered(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        handler = self._answer(error)
-        if handler is None:
-            raise error
-        return handler(*args, error, **kwargs)
-
-    def _coroutine(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:
-        async def wrapped(*args: Any, **kwargs: Any) -> Any:
-            asking = AsyncEntry(self.engine().core, self._wish(resource, args))
-            try:
-                entry = await asking.__aenter__()
-            except BlockException as block:
-                return await _awaited(self._refused(block, args, kwargs))
-            with _Inside(self, entry, entered=True):
-                if self.fallback is None:
-                    return await function(*args, **kwargs)
-                try:
-                    return await function(*args, **kwargs)
-                except Exception as error:  # noqa: BLE001 (handed to the fallback or raised again)
-                    self._record(entry, error)
-                    return await _awaited(self._answered(error, args, kwargs))
-
-        return wrapped
-
-    def _generator(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:
-        def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            try:
-                entry = self.engine().entry(resource, args=args, **self.options)
-            except BlockException as block:
-                return (yield from _iterated(self._refused(block, args, kwargs)))
-            with _Inside(self, entry, tracked=False):
-                return (yield from function(*args, **kwargs))
-
-        return wrapped
-
-    def _asyncgen(self, function: Callable[..., Any], resource: str) -> Callable[..., Any]:
-        async def wrapped(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            core = self.engine().core
-            outcome = core.begin(*self._wish(resource, args))
-            while isinstance(outcome, Waiting):
-                try:
-                    await core.clock.asleep(outcome.wait)
-                except BaseException:
-                    core.abandon(outcome)
-                    raise
-                outcome = core.resume(outcome)
-            if not isinstance(outcome, Entry):
-                answer = await _awaited(self._refused(outcome.exception(), args, kwargs))
-                async for item in answer:
-                    yield item
-                return
-            with _Inside(self, outcome, tracked=False):
-                inner = function(*args, **kwargs)
-                try:
-                    async for item in inner:
-                        yield item
-                finally:
-                    await inner.aclose()
-
-        return wrapped
-
-    def _wish(self, resource: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        options = self.options
-        return (
-            resource,
-            options.get("origin", ""),
-            options.get("context", ""),
-            args,
-            options.get("count", 1),
-            options.get("priority", False),
-            options.get("inbound", False),
-        )
-
-
-class _Inside:
-    """The body of a guarded call: records what it raises unless ignored, leaves the entry in any case.
-
-    `tracked` makes the entry the one `trace()` finds; a generator's body runs in its consumer's context, so there it
-    must not be.
+    `core` is that of the engine where it is always the same. Raises TypeError for options that no call could use.
     """
+    if callable(resource) or isinstance(resource, (staticmethod, classmethod)):
+        return guarding(engine, core, None, options)(resource)
+    if not isinstance(resource, str | None):
+        raise TypeError(f'{resource!r} is neither a resource\'s name nor a function; write guard("name")')
+    told = _checked(options)
 
-    __slots__ = ("_entry", "_guard", "_tracked")
+    def decorate(function: Any) -> Any:
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(decorate(function.__func__))
+        if not callable(function):
+            raise TypeError(f"{function!r} cannot be called, so not guarded; put @guard right above its `def`")
+        name = resource or _name(function)
+        parameters = Parameters(function)
+        sort = _sort(function)
+        asynchronous = sort in (guarded.coroutine, guarded.async_generator)
+        for what in HANDLERS:
+            handler: Any = options.get(what)
+            if handler is not None:
+                _check_handler(handler, f"{what} of {name}", parameters, asynchronous)
+        guard = Guard(engine, core, name, parameters, asynchronous, **told)
+        return functools.wraps(function)(sort(guard, function))
 
-    def __init__(self, guard: Guard, entry: Entry, *, entered: bool = False, tracked: bool = True) -> None:
-        self._guard = guard
-        self._entry = entry
-        self._tracked = tracked
-        if tracked and not entered:
-            entry.__enter__()
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._guard._record(self._entry, error)  # noqa: SLF001 (one thing in two classes)
-        if self._tracked:
-            self._entry.__exit__(None, None, None)
-        else:
-            self._entry.exit()
-
-
-async def _awaited(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+    return decorate
 
 
-def _iterated(value: Any) -> Generator[Any, Any, Any]:
-    yield from value
+def _sort(function: Function) -> Callable[[Guard, Function], Function]:
+    """Which of the four sorts a function is. An object that is called is what its `__call__` is."""
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    both = (inner, getattr(type(inner), "__call__", inner))  # noqa: B004 (the method itself is wanted)
+    if any(map(inspect.isasyncgenfunction, both)):
+        return guarded.async_generator
+    if any(map(inspect.iscoroutinefunction, both)) or _code_flags(inner) & inspect.CO_ITERABLE_COROUTINE:
+        return guarded.coroutine
+    if any(map(inspect.isgeneratorfunction, both)):
+        return guarded.generator
+    return guarded.plain
+
+
+def _code_flags(function: Any) -> int:
+    """`types.coroutine` marks its functions nowhere else."""
+    flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    return flags
+
+
+def _name(function: Any) -> str:
+    try:
+        return f"{function.__module__}:{function.__qualname__}"
+    except AttributeError:
+        raise TypeError(f'{function!r} has no name of its own; write guard("name")') from None
+
+
+def _checked(options: GuardOptions) -> dict[str, Any]:
+    """The options as `Guard` wants them."""
+    told: dict[str, Any] = {**options}
+    for what in (*HANDLERS, "failed"):
+        if told.get(what) is not None and not callable(told[what]):
+            raise TypeError(f"{what} is {told[what]!r}; write a function")
+    ignore = told.get("ignore", ())
+    told["ignore"] = tuple(ignore) if isinstance(ignore, (tuple, list)) else (ignore,)
+    for each in told["ignore"]:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise TypeError(f"ignore holds {each!r}; write exception classes, e.g. (KeyError,)")
+    if not isinstance(told.get("report"), str | None):
+        raise TypeError(f'report is {told["report"]!r}; write the name of a metric, e.g. "PAY_FAIL_RATE"')
+    if told.get("failed") is not None:
+        if told.get("report") is None:
+            raise TypeError('failed says which results count against a metric; write report="its name" as well')
+        if inspect.iscoroutinefunction(told["failed"]):
+            raise TypeError("failed is async; write a plain function of the result")
+    if told.get("block_handler") is None:
+        told["block_handler"] = told.get("fallback")
+    return told
+
+
+def _check_handler(handler: Handler, what: str, parameters: Parameters, asynchronous: bool) -> None:
+    if not asynchronous and _sort(handler) in (guarded.coroutine, guarded.async_generator):
+        raise TypeError(f"{what} is async and the function is not: its caller could not await; write a plain function")
+    parameters.check(handler, what)

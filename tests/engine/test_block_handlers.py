@@ -75,7 +75,8 @@ def test_a_handler_may_raise_what_the_framework_understands(closed: Engine) -> N
         call(closed)
 
 
-def test_refusals_of_inner_calls_are_not_answered_by_the_outer_guard(closed: Engine) -> None:
+def test_refusals_of_inner_calls_are_not_answered_by_the_registered_handler(closed: Engine) -> None:
+    """Its answer is for who asked: the inner call had no guard, so its exception is its answer."""
     closed.register_block_handler({BlockException: unavailable})
 
     @guard("outer", engine=closed)
@@ -84,6 +85,77 @@ def test_refusals_of_inner_calls_are_not_answered_by_the_outer_guard(closed: Eng
 
     with pytest.raises(FlowException):
         outer()
+
+
+async def answers(engine: Engine, **options: Any) -> list[str]:
+    """What guarded functions of all four sorts answer, when a call inside of them is refused."""
+    guarded = engine.guard("outer", **options)
+
+    @guarded
+    def plain() -> str:
+        engine.entry("r")
+        return "never"
+
+    @guarded
+    async def coroutine() -> str:
+        async with engine.aentry("r"):
+            return "never"
+
+    @guarded
+    def generator() -> Iterator[str]:
+        with engine.entry("r"):
+            yield "never"
+
+    @guarded
+    async def stream() -> AsyncIterator[str]:
+        async with engine.aentry("r"):
+            yield "never"
+
+    return [plain(), await coroutine(), "".join(generator()), "".join([item async for item in stream()])]
+
+
+async def test_refusals_of_inner_calls_are_answered_by_a_guards_own_block_handler(closed: Engine) -> None:
+    """As @SentinelResource has it: whatever block comes out of the function, blockHandler answers."""
+    assert await answers(closed, block_handler=too_many) == ["429 r"] * 4
+    assert await answers(closed, fallback=too_many) == ["429 r"] * 4
+    assert await answers(closed, block_handler=too_many, fallback=unavailable) == ["429 r"] * 4
+    assert await answers(closed, block_handler=too_many, ignore=Exception) == ["429 r"] * 4
+    stats = closed.stats("outer")
+    assert (stats.passed, stats.exception, stats.threads) == (16, 0, 0), "a block is no failure"
+
+
+async def test_without_an_own_handler_refusals_of_inner_calls_are_raised(closed: Engine) -> None:
+    closed.register_block_handler({BlockException: unavailable})
+    with pytest.raises(FlowException):
+        await answers(closed)
+
+
+def test_a_handler_counts_whatever_its_truth(closed: Engine) -> None:
+    class Empty(list[str]):
+        def __call__(self, block: BlockException) -> str:
+            return "answered"
+
+    assert call(closed, block_handler=Empty()) == "answered"
+    assert call(closed, fallback=Empty()) == "answered"
+
+
+@pytest.mark.parametrize("sort", ["plain", "generator"])
+def test_a_registered_async_handler_cannot_answer_for_code_that_is_not(closed: Engine, sort: str) -> None:
+    async def later(block: BlockException) -> list[str]:
+        return []
+
+    @guard("r", engine=closed)
+    def plain() -> str:
+        return "called"
+
+    @guard("r", engine=closed)
+    def generator() -> Iterator[str]:
+        yield "called"
+
+    closed.register_block_handler({BlockException: later})
+    with pytest.raises(TypeError, match=r"registered for FlowException is async.*register a plain function") as caught:
+        plain() if sort == "plain" else list(generator())
+    assert isinstance(caught.value.__cause__, FlowException)
 
 
 async def test_coroutines_and_generators_are_answered_too(closed: Engine) -> None:

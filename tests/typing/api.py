@@ -53,7 +53,29 @@ async def stream() -> AsyncIterator[int]:
     yield 1
 
 
+@guard
+def bare(number: int, *, size: int = 1) -> str:
+    return str(number * size)
+
+
+@engine.guard
+def own(number: int) -> str:
+    return str(number)
+
+
+@engine.guard("r", fallback=lambda _error: 1, report="PAY_FAIL_RATE", failed=lambda result: result == 0)
+async def reported() -> int:
+    return 1
+
+
+async def awaits() -> None:
+    assert_type(await coroutine(1), str)
+    assert_type(await reported(), int)
+
+
 assert_type(plain(1), str)
+assert_type(bare(1, size=2), str)
+assert_type(own(1), str)
 assert_type(generator(), Iterator[int])
 assert_type(stream(), AsyncIterator[int])
 
