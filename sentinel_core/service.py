@@ -27,6 +27,7 @@ from sentinel_core.datasources.subscription import Subscription
 from sentinel_core.engine import Engine
 from sentinel_core.rules import KINDS, Kind
 from sentinel_core.settings import Settings, SettingsError
+from sentinel_core.status_file import StatusFile
 
 logger = logging.getLogger("sentinel_core")
 
@@ -42,6 +43,7 @@ class ServiceEngine(Engine):
         self.subscriptions: tuple[Subscription, ...] = ()
         """One for each store, in the order of the settings."""
         self._sources: list[Readable] = []
+        self._status: StatusFile | None = None
         self._released = False
         super().__init__(
             settings.app,
@@ -58,6 +60,8 @@ class ServiceEngine(Engine):
         for source, kinds in stores:
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
+        if self.settings.status is not None:
+            self._status = StatusFile(self, Path(self.settings.status)).start()
 
     def renew_after_fork(self) -> None:
         super().renew_after_fork()
@@ -88,7 +92,8 @@ class ServiceEngine(Engine):
             return
         self._released = True
         limit = self.settings.timeout if timeout_s is None else timeout_s
-        steps: list[Callable[[], object]] = [lambda: super(ServiceEngine, self).close(limit)]
+        steps: list[Callable[[], object]] = [] if self._status is None else [self._status.close]
+        steps += [lambda: super(ServiceEngine, self).close(limit)]
         steps += [source.close for source in self._sources]
         steps += [lambda: self.forwarder.close(limit), self.outbox.close]
         for step in steps:

@@ -118,6 +118,11 @@ class Settings(_Part):
         min_length=1,
         description="Folder with the last rules that were active, for a cold start.",
     )
+    status: str | None = Field(
+        default=".sentinel/status",
+        min_length=1,
+        description="Folder in which running services tell `sentinelctl` of themselves; null: they do not.",
+    )
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")
     timeout: Duration = Field(default=5.0, description="Longest wait for one store or for a clean close, e.g. 5s.")

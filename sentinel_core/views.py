@@ -9,9 +9,10 @@ from typing import Any
 from sentinel_core.activation import Activation
 from sentinel_core.datasources import Subscription
 from sentinel_core.datasources.status import Counters
-from sentinel_core.modes import SHADOW
-from sentinel_core.plan import Plan
+from sentinel_core.modes import CLOSED, SHADOW
+from sentinel_core.plan import Plan, Snapshot
 from sentinel_core.rules import Kind, RuleSet, describe_rule
+from sentinel_core.section import Section
 from sentinel_core.slots import Slot
 
 
@@ -51,6 +52,28 @@ def explain(
         }
         for kind, slot in slots.items()
     ]
+
+
+def breaking(
+    snapshot: Snapshot, section: Section, clock: Callable[[], int], most: int
+) -> tuple[list[dict[str, Any]], int]:
+    """The breakers that have something to say: those of business metrics, and others that are not closed. With how many
+    there are beyond `most`. Not under one lock: each resource for itself."""
+    found: list[dict[str, Any]] = []
+    beyond = 0
+    for resource, plan in list(snapshot.plans.items()):
+        if all(checker.idle or checker.rule is None for checker in plan.checkers):
+            continue
+        with section:
+            values = [each for each in live_values(plan, clock()) if "state" in each[2]]
+        for kind, rule, live in values:
+            if live["state"] == CLOSED.upper() and "metric" not in live:
+                continue
+            if len(found) < most:
+                found.append({"resource": resource, "kind": kind, "rule": rule.path, **live})
+            else:
+                beyond += 1
+    return found, beyond
 
 
 def breakers(values: list[tuple[Kind, Any, dict[str, Any]]]) -> tuple[dict[str, Any], ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +16,11 @@ from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.engine import Engine
 from sentinel_core.rules import RuleSet, describe_rule
+from sentinel_core.status_file import read
+
+STALE_S = 10
+"""Age of a status that is worth a word."""
+COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
 
 
 @click.command()
@@ -27,7 +34,8 @@ from sentinel_core.rules import RuleSet, describe_rule
 def explain(app: App, resource: str, side: str | None) -> None:
     """What applies to a resource, in the order in which it is asked, and why.
 
-    Answered from the rules alone: what an engine has counted is not looked at.
+    Answered from the rules. Of running services on this machine it tells what their breakers stand at: those of
+    business metrics, and others that are not closed.
     """
     rules = resolve(app, "live" if side is None else side)
     engine = Engine(app=app.settings.app)
@@ -38,7 +46,7 @@ def explain(app: App, resource: str, side: str | None) -> None:
         for each in engine.explain(resource)
     ]
     related = _related(rules, resource)
-    app.out.show(_view(rules, resource, slots, related))
+    app.out.show(_view(rules, resource, slots, related, _live(app, resource)))
     if not related and not any(each["rules"] for each in slots):
         app.out.say(f"No rule applies to {resource}; every call passes.{_near(rules, resource)}")
 
@@ -51,6 +59,22 @@ def _fact(rule: Mapping[str, Any], resource: str) -> dict[str, Any]:
         "note": rule["note"],
         "rule": rule["rule"],
     }
+
+
+def _live(app: App, resource: str) -> list[dict[str, Any]]:
+    """What running services of these settings say of the breakers of a resource."""
+    settings = app.settings
+    if settings.status is None:
+        return []
+    now = datetime.now(UTC)
+    live: list[dict[str, Any]] = []
+    for status in read(Path(settings.status)):
+        if status.ended or (status.app, status.environment) != (settings.app, settings.environment):
+            continue
+        ago = round(max(0.0, (now - status.written_at).total_seconds()), 1)
+        said = [each for each in status.breakers if each.get("resource") == resource]
+        live += [{"instance": status.instance, "secondsAgo": ago, **each} for each in said]
+    return live
 
 
 def _why(rule: Mapping[str, Any], resource: str) -> str:
@@ -80,7 +104,13 @@ def _names(sets: Sequence[RuleSet] | Any) -> set[str]:
     return {rule.resource for ruleset in sets for rule in ruleset.rules}
 
 
-def _view(rules: Side, resource: str, slots: Sequence[Mapping[str, Any]], related: Sequence[Mapping[str, Any]]) -> View:
+def _view(
+    rules: Side,
+    resource: str,
+    slots: Sequence[Mapping[str, Any]],
+    related: Sequence[Mapping[str, Any]],
+    live: Sequence[Mapping[str, Any]],
+) -> View:
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         yield (Styled(resource, "bold"), f"  in {rules.title}")
         for number, slot in enumerate(slots, start=1):
@@ -90,12 +120,16 @@ def _view(rules: Side, resource: str, slots: Sequence[Mapping[str, Any]], relate
             yield (f"  {number} {slot['slot']}",)
             for rule in slot["rules"]:
                 yield from _rule_lines(rule, wide=wide)
+                for each in live:
+                    if each.get("rule") == rule["path"]:
+                        yield from _live_lines(each)
         for rule in related:
             yield (f"  also: its traffic decides about {rule['path']}: {rule['says']}",)
 
     applying = [{"slot": slot["slot"], **rule} for slot in slots for rule in slot["rules"]]
+    document = {"resource": resource, "from": rules.title, "slots": slots, "related": related, "live": live}
     return View(
-        document={"resource": resource, "from": rules.title, "slots": list(slots), "related": list(related)},
+        document=document,
         items=applying,
         names=[rule["path"] for rule in applying],
         lines=lines,
@@ -107,3 +141,41 @@ def _rule_lines(rule: Mapping[str, Any], *, wide: bool) -> Iterator[Sequence[Spa
     yield (f"      {rule['says']}", Styled(f"  ({rule['why']}){where}", "dim"))
     if rule["note"]:
         yield (Styled(f"      not enforced as written: {rule['note']}", "yellow"),)
+
+
+def _live_lines(breaker: Mapping[str, Any]) -> Iterator[Sequence[Span]]:
+    """One line an instance, and one for each value of a dimension that is told."""
+    ago = breaker["secondsAgo"]
+    where = f"on {breaker['instance']}" + (f", {ago:g} s ago" if ago > STALE_S else "")
+    yield ("        ", *_state(breaker), Styled(f"  {where}", "dim"))
+    values = breaker.get("values")
+    for value, part in values.items() if isinstance(values, dict) else ():
+        yield (f"          {value or '(none)'}: ", *_state(part))
+    if breaker.get("beyond"):
+        yield (Styled(f"          and {breaker['beyond']} more", "dim"),)
+
+
+def _state(breaker: Mapping[str, Any]) -> Iterator[Span]:
+    state = str(breaker.get("state"))
+    yield Styled(state, COLOURS.get(state, "dim"))
+    said = []
+    if "value" in breaker:
+        said.append("without a value" if breaker["value"] is None else f"at {_number(breaker['value'])}")
+    if "threshold" in breaker:
+        said.append(f"threshold {_number(breaker['threshold'])}")
+    if breaker.get("ageMs") is not None:
+        said.append(f"{_seconds(breaker['ageMs'])} old" + (", stale" if breaker.get("stale") else ""))
+    elif "samples" in breaker:
+        said.append(f"{_number(breaker['samples'])} samples")
+    if breaker.get("retryAfterMs") is not None:
+        said.append(f"next try in {_seconds(breaker['retryAfterMs'])}")
+    if said:
+        yield " " + ", ".join(said)
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else "?"
+
+
+def _seconds(ms: object) -> str:
+    return f"{ms / 1000:g} s" if isinstance(ms, int | float) else "?"

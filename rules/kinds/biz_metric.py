@@ -38,12 +38,17 @@ class BizMetricRule(Rule):
     half_open_percent: Number = Field(default=5.0, gt=0, le=100)
     """Percent of calls let through while half open."""
     dimension: str | None = None
-    """Only samples of this dimension (a channel, a tenant) count; None: all together."""
+    """Tag of the context (`channel`, `tenant`) by whose values the rule is judged apart; None: all calls together."""
     stale_after_ms: Positive | None = None
     """A gauge older than this is stale; None: never."""
     on_stale: Literal["hold", "open", "close"] = "hold"
     mode: BreakerMode = None
     """`shadow`: counts what it would block and lets it pass; `open`, `closed`: blocks, or passes, whatever happens."""
+
+    @property
+    def path(self) -> str:
+        """`kind/resource/metric`: a resource has one rule for each metric."""
+        return f"{self.kind}/{self.resource}/{self.biz_metric_type}"
 
     def check(self) -> Iterator[Finding]:
         if self.mode:
@@ -62,7 +67,7 @@ class BizMetricRule(Rule):
     def describe(self) -> str:
         sign = ">" if self.direction == "above" else "<"
         state = "" if self.enabled else " (disabled)"
-        of = f" of {self.dimension}" if self.dimension else ""
+        of = f" by {self.dimension}" if self.dimension else ""
         return (
             f"{self.biz_metric_type}{of} {sign} {self.threshold:g} opens for {self.state_window_ms / 1000:g} s{state}"
         )

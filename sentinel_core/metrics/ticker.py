@@ -42,10 +42,15 @@ class Ticker:
                     logger.warning("%s is written again", self._name)
                 self.error = None
 
-    def close(self, timeout_s: float = 5) -> None:
+    def stop(self, timeout_s: float = 5) -> None:
+        """Ends the thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
+
+    def close(self, timeout_s: float = 5) -> None:
+        """Ends the thread and does it a last time."""
+        self.stop(timeout_s)
         self.run()
 
     def renew_after_fork(self) -> None:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
+from sentinel_core import Engine, context
+from sentinel_core.datasources import FileSource
+from sentinel_core.settings import load_settings
+from sentinel_core.status_file import StatusFile
+from sentinel_core.testing import FakeClock
 from tests.cli.conftest import FIRST, Project, Run, git
 
 
@@ -347,6 +354,46 @@ def test_explain_lists_what_applies_in_slot_order_and_why(project: Project, sent
         ("degrade", "names this resource"),
     ]
     assert [each["path"] for each in document["related"]] == ["flow/coupon/default"]
+
+
+def test_explain_tells_what_the_breakers_of_running_services_stand_at(
+    project: Project, sentinelctl: Run, tmp_path: Path
+) -> None:
+    text = (
+        "bizMetricRules:\n"
+        "  - {resource: pay, bizMetricType: PAY_FAIL_RATE, threshold: 5}\n"
+        "  - {resource: pay, bizMetricType: STOCK_DEPTH, threshold: 7, staleAfterMs: 60000}\n"
+        "  - {resource: pay, bizMetricType: COUPON_POOL, threshold: 7, minRequestAmount: 1, dimension: shop}\n"
+        "degradeRules:\n  - {resource: pay, grade: 2, count: 10, timeWindow: 10}\n"
+    )
+    project.commit(text, "All about pay")
+    settings = load_settings()
+    clock = FakeClock(start_ms=int(time.time() * 1000))
+    engine = Engine(app=settings.app, environment=settings.environment, instance="shop-1", clock=clock)
+    engine.subscribe(("biz_metric", "degrade"), FileSource(project.rules)).wait_ready(5)
+    engine.report("PAY_FAIL_RATE", ok=False, resource="pay", count=10)
+    engine.gauge("STOCK_DEPTH", 42, resource="pay")
+    engine.gauge("COUPON_POOL", 3, dimension="north")
+    with context(tags={"shop": "north"}):
+        assert not engine.try_entry("pay")
+        engine.control("biz_metric/pay/PAY_FAIL_RATE", "closed")
+        assert not engine.try_entry("pay")
+        engine.control("biz_metric/pay/PAY_FAIL_RATE", None)
+    clock.advance(ms=1500)
+    assert settings.status is not None
+    status = StatusFile(engine, Path(settings.status), every_s=0)
+    status.flush()
+    told = sentinelctl("rules", "explain", "pay").out
+    assert "OPEN at 100, threshold 5, 10 samples, next try in 28.5 s  on shop-1\n" in told
+    assert "CLOSED at 42, threshold 7, 1.5 s old  on shop-1\n" in told
+    assert (
+        "OPEN threshold 7  on shop-1\n          north: OPEN at 3, threshold 7, 1.5 s old, next try in 28.5 s\n" in told
+    )
+    live = json.loads(sentinelctl("rules", "explain", "pay", "-o", "json").out)["live"]
+    assert {each["rule"].rpartition("/")[2] for each in live} == {"PAY_FAIL_RATE", "STOCK_DEPTH", "COUPON_POOL"}
+    status.close()
+    assert json.loads(sentinelctl("rules", "explain", "pay", "-o", "json").out)["live"] == []
+    engine.close()
 
 
 def test_explain_of_a_resource_without_rules_says_that_every_call_passes(project: Project, sentinelctl: Run) -> None:

@@ -203,7 +203,7 @@ def test_a_business_breaker_can_be_held_too(engine: Engine, passes: Calls) -> No
     engine.load_rules("biz_metric", [{**RULES["biz_metric"], "mode": "closed"}])
     engine.gauge("STOCK", 7)
     assert passes(5, "r") == 5
-    engine.control("biz_metric/r/default", "enforce")
+    engine.control("biz_metric/r/STOCK", "enforce")
     assert passes(5, "r") == 0, "by hand beats the field"
 
 

@@ -1,0 +1,145 @@
+"""What a running service says of itself to `sentinelctl` on the same machine: one small file a process, no port.
+
+    .sentinel/status/<instance>.<pid>.json
+
+Written every two seconds and when the service ends it is removed; what a killed process left is told from its pid, and
+removed by the next one that starts. The file is replaced and never half written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from sentinel_core import views
+from sentinel_core.metrics.ticker import Ticker
+
+if TYPE_CHECKING:
+    from sentinel_core.engine import Engine
+
+logger = logging.getLogger("sentinel_core")
+
+EVERY_S: Final = 2.0
+MOST_BREAKERS: Final = 1000
+"""Breakers that a file tells of: those of business metrics, and others that are not closed."""
+MAX_BYTES: Final = 8 * 2**20
+"""Larger files are not ours, and are not read."""
+
+
+class StatusFile:
+    """Writes the status of one engine, on a thread of its own. Disks that fail stop nothing."""
+
+    def __init__(self, engine: Engine, folder: Path, *, every_s: float = EVERY_S) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._ticker = Ticker("status file", self._write, every_s)
+        self._forget = engine.on_fork(self._ticker.renew_after_fork)
+
+    @property
+    def path(self) -> Path:
+        name = re.sub(r"[^\w.-]", "_", self._engine.instance)[:100]
+        return self._folder / f"{name}.{os.getpid()}.json"
+
+    def start(self) -> Self:
+        for left in read(self._folder):
+            if left.ended:
+                left.path.unlink(missing_ok=True)
+        self._ticker.start()
+        return self
+
+    def flush(self) -> None:
+        """Writes now. Never raises."""
+        self._ticker.run()
+
+    def close(self) -> None:
+        self._forget()
+        self._ticker.stop()
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("the status file cannot be removed: %s", error)
+
+    def _write(self) -> None:
+        engine = self._engine
+        breakers, beyond = views.breaking(
+            engine.snapshot, engine.core.section, engine.clock.monotonic_ns, MOST_BREAKERS
+        )
+        status = {
+            "formatVersion": 1,
+            "writtenAt": engine.clock.wall().isoformat(timespec="milliseconds"),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            **engine.status(),
+            "breakers": breakers,
+            "breakersBeyond": beyond,
+        }
+        path = self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(json.dumps(status, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        temporary.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A status file as read."""
+
+    path: Path
+    instance: str
+    app: str
+    environment: str
+    written_at: datetime
+    """Aware, by the writer's clock."""
+    ended: bool
+    """Its process is known to run no more (one on this host)."""
+    breakers: Sequence[Mapping[str, Any]]
+    """`resource`, `kind`, `rule` (path) and the breaker's live values."""
+    document: Mapping[str, Any]
+    """All of it: what `Engine.status` says, and what this file adds."""
+
+
+def read(folder: Path) -> list[Status]:
+    """The status of every process that writes into a folder, by instance; what is no such file is passed over."""
+    found = []
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                continue
+            found.append(_status(path, json.loads(path.read_bytes())))
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # removed between listing and reading, or somebody else's
+    return found
+
+
+def _status(path: Path, document: Mapping[str, Any]) -> Status:
+    breakers = document["breakers"]
+    if not isinstance(breakers, list) or not all(isinstance(each, dict) for each in breakers):
+        raise TypeError("breakers is no list of objects")
+    return Status(
+        path,
+        str(document["instance"]),
+        str(document["app"]),
+        str(document["environment"]),
+        datetime.fromisoformat(document["writtenAt"]).astimezone(UTC),
+        document["host"] == socket.gethostname() and not _runs(int(document["pid"])),
+        breakers,
+        document,
+    )
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
