@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -368,7 +368,7 @@ def test_explain_tells_what_the_breakers_of_running_services_stand_at(
     )
     project.commit(text, "All about pay")
     settings = load_settings()
-    clock = FakeClock(start_ms=int(time.time() * 1000))
+    clock = FakeClock(start_ms=int(datetime.now(UTC).timestamp() * 1000))
     engine = Engine(app=settings.app, environment=settings.environment, instance="shop-1", clock=clock)
     engine.subscribe(("biz_metric", "degrade"), FileSource(project.rules)).wait_ready(5)
     engine.report("PAY_FAIL_RATE", ok=False, resource="pay", count=10)
