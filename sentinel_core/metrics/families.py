@@ -134,9 +134,31 @@ def _rt(reading: Reading) -> Iterator[Sample]:
 
 
 def _breakers(reading: Reading) -> Iterator[Sample]:
+    """Rules that share a path (several breakers of one resource) are one sample: the worst."""
     for resource in reading.resources[0]:
+        states: dict[str, float] = {}
         for breaker in reading.engine.breakers(resource):
-            yield Sample((resource, breaker["rule"]), BREAKER_STATES[breaker["state"]])
+            path = breaker["rule"]
+            states[path] = max(states.get(path, 0), BREAKER_STATES[breaker["state"]])
+        for path, state in states.items():
+            yield Sample((resource, path), state)
+
+
+def _business(field: str, unit: float) -> Callable[[Reading], Iterator[Sample]]:
+    """A number of every business rule, for each value of a dimension that the rule tells of (the worst twenty)."""
+
+    def read(reading: Reading) -> Iterator[Sample]:
+        for resource in reading.engine.snapshot.by_resource.get("biz_metric", {}):
+            told: dict[tuple[str, ...], float] = {}
+            for breaker in reading.engine.breakers(resource):
+                parts = breaker.get("values", {"": breaker}) if "metric" in breaker else {}
+                for value, live in parts.items():
+                    if live.get(field) is not None:
+                        told[resource, breaker["rule"], value] = live[field] * unit
+            for labels, number in told.items():
+                yield Sample(labels, number)
+
+    return read
 
 
 def _shadows(reading: Reading) -> Iterator[Sample]:
@@ -202,6 +224,7 @@ def _of_delivery(value: Callable[[Any], float]) -> Callable[[Reading], Iterator[
 
 
 RESOURCE = ("resource",)
+BUSINESS = ("resource", "rule", "dimension")
 _COMMON = (
     Family("sentinel_pass", "counter", "Requests that passed.", RESOURCE, _sum(lambda each: each.passed)),
     Family("sentinel_block", "counter", "Requests refused by any rule.", RESOURCE, _sum(lambda each: each.blocked)),
@@ -210,6 +233,8 @@ _COMMON = (
     Family("sentinel_rt_seconds", "summary", "Response times of requests that ended.", RESOURCE, _rt),
     Family("sentinel_threads", "gauge", "Calls inside now.", RESOURCE, _sum(lambda each: each.threads)),
     Family("sentinel_breaker_state", "gauge", "0 closed, 1 half open, 2 open.", ("resource", "rule"), _breakers),
+    Family("sentinel_biz_metric", "gauge", "What business metrics stand at.", BUSINESS, _business("value", 1)),
+    Family("sentinel_biz_metric_age_seconds", "gauge", "Age of gauges.", BUSINESS, _business("ageMs", 1 / 1000)),
     Family("sentinel_shadow_block", "counter", "Calls shadow rules would block.", ("resource", "rule"), _shadows),
     Family("sentinel_rules", "gauge", "Rules that are active.", ("kind",), _rules),
     Family("sentinel_rules_digest", "info", "Which rules are active.", ("kind", "digest", "commit"), _digests),

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sentinel_core import Engine, Entry
+from sentinel_core import Engine, Entry, context
 from sentinel_core.datasources import MemorySource
 from sentinel_core.metrics.prometheus import register
 from sentinel_core.settings import AuditSettings, Settings
@@ -196,3 +196,28 @@ def test_without_the_library_the_message_says_what_to_install() -> None:
     code = "import sys; sys.modules['prometheus_client'] = None; import sentinel_core.metrics.prometheus"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "sentinel-control-plane[prometheus]" in done.stderr
+
+
+def test_business_metrics_with_their_ages_and_dimensions(engine: Engine, clock: FakeClock, scrape: Scrape) -> None:
+    rule = {"resource": "r", "threshold": 5, "minRequestAmount": 1}
+    shops = {**rule, "bizMetricType": "COUPON_POOL", "dimension": "shop"}
+    engine.load_rules("biz_metric", [{**rule, "bizMetricType": "QUEUE_DEPTH"}, shops])
+    engine.gauge("QUEUE_DEPTH", 4)
+    engine.gauge("COUPON_POOL", 3, dimension="north")
+    with context(tags={"shop": "north"}):
+        engine.try_entry("r")
+    clock.advance(ms=2500)
+    queue = {"resource": "r", "rule": "biz_metric/r/QUEUE_DEPTH", "dimension": ""}
+    north = {"resource": "r", "rule": "biz_metric/r/COUPON_POOL", "dimension": "north"}
+    assert [scrape("sentinel_biz_metric", **each) for each in (queue, north)] == [4, 3]
+    assert [scrape("sentinel_biz_metric_age_seconds", **each) for each in (queue, north)] == [2.5, 2.5]
+    assert scrape("sentinel_breaker_state", resource="r", rule="biz_metric/r/COUPON_POOL") == 2
+
+
+def test_breakers_that_share_a_path_are_one_sample(engine: Engine, scrape: Scrape) -> None:
+    breaker = {"resource": "r", "timeWindow": 1, "minRequestAmount": 1}
+    engine.load_rules("degrade", [{**breaker, "grade": 2, "count": 0}, {**breaker, "grade": 0, "count": 10**6}])
+    entry = engine.entry("r")
+    entry.trace(ValueError())
+    entry.exit()
+    assert scrape("sentinel_breaker_state", resource="r", rule="degrade/r/default") == 2
