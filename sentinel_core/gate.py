@@ -68,7 +68,7 @@ class Core(Runtime):
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
         now: int = self.monotonic_ns()
-        if not 0 <= count <= MOST:
+        if count != 1 and not 0 <= count <= MOST:
             count = self.bounded(count)
         try:
             snapshot = self.snapshot

@@ -99,6 +99,23 @@ def test_compiled_modules_lie_inside_the_package() -> None:
     assert not [file for file in ours if "__mypyc" in file.name and file.parts[0] != "sentinel_core"]
 
 
+def test_a_variable_has_the_hot_modules_interpreted(tmp_path: Path) -> None:
+    hot = [line for line in (ROOT / "hot_modules.txt").read_text().splitlines() if line and not line.startswith("#")]
+    names = [path.removesuffix(".py").replace("/", ".") for path in hot]
+    code = f"import importlib; print(*(importlib.import_module(name).__file__ for name in {names!r}), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "SENTINEL_PURE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = done.stdout.split()
+    assert len(files) == len(hot)
+    assert all(file.endswith(".py") for file in files)
+
+
 def test_expected_build_is_the_one_under_test() -> None:
     """Guards against testing a stale binary, or the interpreted engine under the name of the compiled one."""
     expected = os.environ.get("SENTINEL_EXPECT")
