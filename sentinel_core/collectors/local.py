@@ -83,6 +83,20 @@ class Verdict:
         self.until = until
 
 
+class Tally:
+    """Samples since recording began, and the bad ones among them. Only grows, so that a reader needs no reset."""
+
+    __slots__ = ("bad", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.bad = 0
+
+    def read(self) -> tuple[int, int]:
+        """Total and bad, of one moment."""
+        return self.total, self.bad
+
+
 MAX_SAMPLES: Final = 1_000_000_000
 """Samples that one report may stand for; more is a mistake."""
 
@@ -95,13 +109,15 @@ def is_number_of_samples(given: object) -> bool:
 class Metrics:
     """Every business number of an engine."""
 
-    __slots__ = ("gauges", "invalid", "refused", "windows")
+    __slots__ = ("gauges", "invalid", "refused", "tallies", "windows")
 
     def __init__(self) -> None:
         self.windows: dict[str, list[RateWindow]] = {}
         """By metric type: the windows of the rules that are loaded."""
         self.gauges: dict[tuple[str, str, str], Gauge] = {}
         """By (metric type, resource or "", dimension or "")."""
+        self.tallies: dict[tuple[str, str, str], Tally] | None = None
+        """Samples by the same names, whether a rule asks for them or not; None: nobody records them."""
         self.invalid = 0
         """Values that are no numbers: they neither trip nor heal anything."""
         self.refused = 0
@@ -124,11 +140,27 @@ class Metrics:
         self, now: int, metric: str, ok: bool, resource: str | None, dimension: str | None, count: float = 1
     ) -> None:
         """Adds samples to the window of every rule they belong to: without a resource, to all of the metric."""
+        if self.tallies is not None:
+            self.count(self.tallies, (metric, resource or "", dimension or ""), ok, int(count))
         for window in self.windows.get(metric, ()):
             if resource is not None and window.resource != resource:
                 continue
             if window.dimension is None or window.dimension == dimension:
                 window.add(now, ok, int(count))
+
+    def count(
+        self, tallies: dict[tuple[str, str, str], Tally], key: tuple[str, str, str], ok: bool, count: int
+    ) -> None:
+        """Adds samples to their tally; a new name beyond GAUGES is refused and counted."""
+        tally = tallies.get(key)
+        if tally is None:
+            if len(tallies) >= GAUGES:
+                self.refused += 1
+                return
+            tally = tallies[key] = Tally()
+        tally.total += count
+        if not ok:
+            tally.bad += count
 
     def set_gauge(self, now: int, metric: str, value: float, resource: str | None, dimension: str | None) -> bool:
         """Sets a number; one that is not finite is counted and changes nothing. False: there are too many already, and

@@ -1,0 +1,224 @@
+"""A rule drawn from what was recorded, with its reasons.
+
+    threshold          factor × normal peak; normal trough ÷ factor where low is bad
+    windowIntervalMs   the shortest of WINDOWS_MS in which nine of ten windows hold minRequestAmount samples
+    minRequestAmount   of a rate: what one bad sample alone cannot trip, and chance at the normal rate less than once in
+                       so many days (`statistics.samples_for`); at least FEWEST
+    stateWindowMs      30 s
+
+The three depend on each other (a longer window is steadier, so its peak and its threshold are lower, so more samples
+are needed), so they are sought together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sentinel_core.observation.normal import DAY_MS, HOUR_MS, Episode, Normal, episodes, peak, without_incidents
+from sentinel_core.observation.statistics import percentile, samples_for
+from sentinel_core.observation.store import Kind
+from sentinel_core.observation.windows import Found, Observation, kind_of, observations
+
+WINDOWS_MS: Final = (60_000, 120_000, 300_000, 600_000, 1_800_000)
+"""60 s is the default of a rule; beyond half an hour a breaker comes too late to help."""
+FEWEST: Final = 20
+"""A window with fewer samples says little, whatever the formula says."""
+STATE_WINDOW_MS: Final = 30_000
+CALLS: Final = 10
+"""minRequestAmount of a gauge: calls, not samples, so that a start does not trip on the first reading."""
+LOOKS: Final = 10
+"""Windows that differ, within the time of one: the engine's windows move in tenths."""
+USUAL: Final = 10.0
+"""The percentile of the volumes of windows that must reach minRequestAmount."""
+ROUNDS: Final = 20
+
+Direction = Literal["above", "below"]
+
+
+class NoSuggestion(ValueError):
+    """Nothing sensible can be drawn from these readings; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The fields of a rule, what they were drawn from, and what the rule would have done in the recorded time."""
+
+    kind: Kind
+    direction: Direction
+    threshold: float
+    window_ms: int
+    minimum: int
+    peak: float
+    """The normal peak, or trough."""
+    factor: float
+    normal: Normal
+    observed: int
+    """Observations with enough samples."""
+    judged: float
+    """Share (0-1) of all windows that hold `minimum` samples."""
+    volume: float
+    """Samples that nine of ten windows hold; 0 for a gauge."""
+    rate: float
+    """Percent bad of all samples in the worst normal hour of the day; 0 for a gauge."""
+    days: float
+    """Chance alone trips less than once in this many days."""
+    looks: float
+    """Different windows of a rate that are judged in that time."""
+    trips: Sequence[Episode]
+    """When it would have opened."""
+    clamped: bool
+    """The factor could not be kept: a rate ends at 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user may choose."""
+
+    factor: float = 2.5
+    direction: Direction = "above"
+    window_ms: int | None = None
+    days: float = 30.0
+
+    @property
+    def above(self) -> bool:
+        return self.direction == "above"
+
+
+def suggest(found: Found, wish: Wish) -> Suggestion:
+    """From the series that such a rule would hear of (`windows.selected`). Raises NoSuggestion."""
+    return _for_gauge(found, wish) if kind_of(found) == "gauge" else _for_rate(found, wish)
+
+
+def threshold_of(extreme: float, wish: Wish) -> float:
+    """`factor` times the normal peak, or the normal trough by `factor`; not rounded."""
+    return extreme * wish.factor if wish.above else extreme / wish.factor
+
+
+def rounded(value: float, *, above: bool) -> float:
+    """Two digits, away from what is normal: up where high is bad, down where low is."""
+    if value == 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(abs(value)))
+    scaled = round(value * 10.0**digits, 6)
+    away: Callable[[float], int] = math.ceil if above else math.floor
+    return round(away(scaled) / 10.0**digits, digits)
+
+
+def _for_gauge(found: Found, wish: Wish) -> Suggestion:
+    seen = observations(found, 0)
+    normal = without_incidents(seen, above=wish.above, pause_ms=STATE_WINDOW_MS)
+    extreme = peak(normal, above=wish.above)
+    if extreme <= 0:
+        what = "peak" if wish.above else "trough"
+        raise NoSuggestion(
+            f"the normal {what} is {extreme:g}, and a multiple of it says nothing; set the threshold by hand, from "
+            "what the business can bear"
+        )
+    threshold = rounded(threshold_of(extreme, wish), above=wish.above)
+    window = wish.window_ms or WINDOWS_MS[0]
+    trips = _trips(seen, threshold, wish)
+    return Suggestion(
+        "gauge", wish.direction, threshold, window, CALLS, extreme, wish.factor, normal, len(seen), 1.0, 0.0, 0.0,
+        wish.days, 0.0, trips, clamped=False,
+    )  # fmt: skip
+
+
+def _for_rate(found: Found, wish: Wish) -> Suggestion:
+    made = None
+    for window in (wish.window_ms,) if wish.window_ms else WINDOWS_MS:
+        made = _with_window(found, window, wish) or made
+        if made and made.volume >= made.minimum:
+            return made
+    if made is None or not made.judged:
+        needed = max(made.minimum if made else 0, FEWEST)
+        raise NoSuggestion(
+            f"no window of {(wish.window_ms or WINDOWS_MS[-1]) / 60_000:g} minutes holds the {needed} samples that it "
+            "takes to tell trouble from chance: no breaker on so few is right. Report more often, leave out "
+            "--dimension, or watch a gauge instead"
+        )
+    return made
+
+
+def _with_window(found: Found, window: int, wish: Wish) -> Suggestion | None:
+    """Seeks minimum and threshold: the peak is that of windows with enough samples, enough follows from the peak. The
+    minimum only rises, and the mean rate bounds it. None where no window holds FEWEST samples."""
+    seen = observations(found, window)
+    enough, minimum = [each for each in seen if each.samples >= FEWEST], FEWEST
+    if not enough:
+        return None
+    for _ in range(ROUNDS):
+        normal = without_incidents(enough, above=wish.above, pause_ms=window)
+        extreme, rate = peak(normal, above=wish.above), _worst_hour(normal.kept, above=wish.above)
+        threshold, clamped = _rate_threshold(extreme, rate, minimum, wish)
+        needed = _minimum(threshold, rate, window, wish)
+        if needed <= minimum:
+            break
+        minimum = needed
+        fuller = [each for each in seen if each.samples >= minimum]
+        if not fuller:
+            break  # the rule would do nothing; a longer window is tried
+        enough = fuller
+    judged = [each for each in seen if each.samples >= minimum]
+    volume = percentile(sorted(each.samples for each in seen), USUAL)
+    return Suggestion(
+        "rate", wish.direction, threshold, window, minimum, extreme, wish.factor, normal, len(enough),
+        len(judged) / len(seen), volume, rate, wish.days, _looks(window, wish), _trips(judged, threshold, wish),
+        clamped,
+    )  # fmt: skip
+
+
+def _rate_threshold(extreme: float, rate: float, minimum: int, wish: Wish) -> tuple[float, bool]:
+    """Percent, and whether the factor had to give way."""
+    if not wish.above:
+        if extreme <= 0:
+            raise NoSuggestion(
+                "the normal trough is 0 %, and nothing is below it; look at `sentinelctl biz observe` and set the "
+                "threshold by hand"
+            )
+        return rounded(threshold_of(extreme, wish), above=False), False
+    # Nobody saw a bad sample in a normal window: one in the fewest that are judged is still within what is normal.
+    extreme = extreme or 100.0 / minimum
+    wanted = rounded(threshold_of(extreme, wish), above=True)
+    if wanted < 100:
+        return wanted, False
+    room = (max(extreme, rate) + 100) / 2
+    if room >= 100:
+        raise NoSuggestion(
+            f"the normal peak is {extreme:g} % bad, and no threshold lies above it; "
+            "is `ok` reported the wrong way round?"
+        )
+    return room, True
+
+
+def _minimum(threshold: float, rate: float, window: int, wish: Wish) -> int:
+    """Samples, so that neither one bad sample alone nor chance at the normal rate trips."""
+    if not wish.above:  # few samples make a rate that should be high look low; mirrored, it is the same question
+        threshold, rate = 100 - threshold, 100 - rate
+    alone = math.ceil(100.0 / threshold)
+    chance = samples_for(threshold / 100, rate / 100, 1 / _looks(window, wish)) if rate < threshold else alone
+    return max(alone, chance)
+
+
+def _looks(window: int, wish: Wish) -> float:
+    return wish.days * DAY_MS / window * LOOKS
+
+
+def _worst_hour(kept: Sequence[Observation], *, above: bool) -> float:
+    """Percent bad of all samples in the hour of the day that is worst. Windows overlap alike all day, so that each
+    sample counts as often as any other."""
+    sums: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for each in kept:
+        bad, total = sums[each.at % DAY_MS // HOUR_MS]
+        sums[each.at % DAY_MS // HOUR_MS] = (bad + each.value * each.samples, total + each.samples)
+    worst = max if above else min
+    return worst(bad / total for bad, total in sums.values())
+
+
+def _trips(judged: Sequence[Observation], threshold: float, wish: Wish) -> list[Episode]:
+    """When a rule would have been open: as long as its metric is bad, and then for one open time."""
+    bad = [each for each in judged if (each.value > threshold if wish.above else each.value < threshold)]
+    return episodes(bad, above=wish.above, pause_ms=STATE_WINDOW_MS)
