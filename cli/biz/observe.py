@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, Styled, plural
 from sentinel_core.observation.statistics import Summary, summarise
 from sentinel_core.observation.store import Kind, ObservationStore, Recorded
-from sentinel_core.observation.windows import Observation, gaps, kind_of, observations, selected, watched
+from sentinel_core.observation.windows import Found, Observation, gaps, kind_of, observations, selected, watched
+from sentinel_core.rules.kinds.biz_metric import FALLING_METRICS
 
 GAPS_SHOWN = 5
 FEW = 100
@@ -47,6 +49,8 @@ class Seen:
 
     name: str
     metric: str
+    falling: bool
+    """Whether it is bad when it is low."""
     kind: Kind
     window_s: float
     minimum: int
@@ -140,8 +144,9 @@ def look(
     readings = [reading for _, of_series in found for reading in of_series]
     weights = [each.samples for each in kept]
     return Seen(
-        name_of(metric, resource or "", dimension or ""),
+        _name(found, metric, resource, dimension),
         metric,
+        metric in FALLING_METRICS,
         kind,
         window_s,
         minimum,
@@ -154,6 +159,12 @@ def look(
         watched(store.spans(milliseconds(interval.start), milliseconds(interval.end)), found),
         summarise([each.value for each in kept], weights) if kept else None,
     )
+
+
+def _name(found: Found, metric: str, resource: str | None, dimension: str | None) -> str:
+    """With the resource, where it is the only one."""
+    resources = {series.resource for series, _ in found}
+    return name_of(metric, resource or (resources.pop() if len(resources) == 1 else ""), dimension or "")
 
 
 def document(seen: Seen) -> dict[str, Any]:
@@ -172,7 +183,7 @@ def document(seen: Seen) -> dict[str, Any]:
         "thinWindows": seen.thin,
         "summary": asdict(seen.summary) if seen.summary else None,
         "histogram": [asdict(each) for each in histogram(values)] if values else [],
-        "hours": [{"hour": at.isoformat(), "highest": high} for at, high in sorted(hours(seen).items())],
+        "hours": [{"hour": at.isoformat(), side(seen): value} for at, value in sorted(hours(seen).items())],
         "watchedSeconds": sum(until - began for began, until in seen.times) / 1000,
         "gaps": times_json(gaps(seen.times)),
     }
@@ -210,29 +221,39 @@ def _bars(seen: Seen) -> Iterator[Sequence[Span]]:
         yield [f"{low:>{left}} – {high:>{right}}  {share}  ", Styled(bar(each.count, most), "cyan")]
 
 
+def side(seen: Seen) -> str:
+    """Which value of an hour is shown: the worst one."""
+    return "lowest" if seen.falling else "highest"
+
+
 def hours(seen: Seen) -> dict[datetime, float]:
-    """The highest value of every hour, by its beginning in the zone of the interval."""
-    highest: dict[datetime, float] = {}
+    """The worst value of every hour, by its beginning in the zone of the interval."""
+    worst, found = _worst(seen), dict[datetime, float]()
     for each in seen.kept:
         at = from_milliseconds(each.at).astimezone(seen.interval.zone).replace(minute=0, second=0, microsecond=0)
-        highest[at] = max(highest.get(at, each.value), each.value)
-    return highest
+        found[at] = worst(found.get(at, each.value), each.value)
+    return found
+
+
+def _worst(seen: Seen) -> Callable[[float, float], float]:
+    return min if seen.falling else max
 
 
 def _days(seen: Seen) -> Iterator[Sequence[Span]]:
     """A line a day, a sign an hour."""
     by_day: dict[str, dict[int, float]] = defaultdict(dict)
+    worst = _worst(seen)
     for at, value in hours(seen).items():
         of_day = by_day[f"{at:%Y-%m-%d}"]
-        of_day[at.hour] = max(of_day.get(at.hour, value), value)  # an hour that comes twice is one sign
+        of_day[at.hour] = worst(of_day.get(at.hour, value), value)  # an hour that comes twice is one sign
     values = [value for of_day in by_day.values() for value in of_day.values()]
     low, high = min(0.0, *values), max(values)
-    yield [Styled("highest of each hour   0     6     12    18", "dim")]
+    yield [Styled(f"{side(seen):>7} of each hour   0     6     12    18", "dim")]
     for day in _from_first_to_last(sorted(by_day)):
         of_day = by_day.get(day, {})
         line = sparkline([of_day.get(hour) for hour in range(24)], low, high)
-        top = f"up to {number(max(of_day.values()))}" if of_day else "nothing"
-        yield [f"{day}             ", Styled(line, "cyan"), f"  {top}"]
+        reach = f"{'down' if seen.falling else 'up'} to {number(reduce(worst, of_day.values()))}" if of_day else "–"
+        yield [f"{day}             ", Styled(line, "cyan"), f"  {reach}"]
 
 
 def _from_first_to_last(days: Sequence[str]) -> Iterator[str]:
