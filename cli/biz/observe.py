@@ -200,8 +200,9 @@ def lines(seen: Seen) -> Iterator[Sequence[Span]]:
         return
     summary = seen.summary
     pairs = [
-        ("count", float(summary.count)), ("min", summary.minimum), ("p50", summary.p50), ("p90", summary.p90),
-        ("p99", summary.p99), ("p99.9", summary.p999), ("max", summary.maximum), ("mean", summary.mean),
+        ("count", float(summary.count)), ("min", summary.minimum), ("p1", summary.p1), ("p50", summary.p50),
+        ("p90", summary.p90), ("p99", summary.p99), ("p99.9", summary.p999), ("max", summary.maximum),
+        ("mean", summary.mean),
     ]  # fmt: skip
     yield []
     yield from table([name for name, _ in pairs], [[number(value) for _, value in pairs]])

@@ -166,14 +166,21 @@ def rule_of(made: Suggestion, metric: str, resource: str, dimension: str | None)
     return {
         "resource": resource,
         "bizMetricType": metric,
-        "threshold": int(made.threshold) if made.threshold.is_integer() else made.threshold,
+        "threshold": whole(made.threshold),
         "direction": made.direction,
         "windowIntervalMs": made.window_ms,
         "minRequestAmount": made.minimum,
         "stateWindowMs": STATE_WINDOW_MS,
+        "halfOpenMs": made.trial.ms,
+        "halfOpenPercent": whole(made.trial.percent),
         **({"dimension": dimension} if dimension else {}),
         "mode": "shadow",
     }
+
+
+def whole(value: float) -> float:
+    """Written without `.0`."""
+    return int(value) if value.is_integer() else value
 
 
 def document(made: Suggestion, rule: Mapping[str, Any], lasted: float) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """What is normal: the recorded values without incidents.
 
-An outlier stands more than 3.5 robust deviations on the bad side of the median (`statistics.outlier_bound`). Outliers
-close together are an **episode**. An episode is an incident and left out, unless it comes back with the clock: where
-half of the recorded days, and two at least, have outliers in the same hour, that is the daily peak, and normal.
+An outlier stands more than 3.5 robust deviations on the bad side of the median (`statistics.outlier_bound`). A rate of
+few samples does so by chance as well, so there chance must show it in less than one of RARE windows. Outliers close
+together are an **episode**. An episode is an incident and left out, unless it comes back with the clock: where half of
+the recorded days, and two at least, have outliers in the same hour, that is the daily peak, and normal.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
-from sentinel_core.observation.statistics import outlier_bound, percentile
+from sentinel_core.observation.statistics import outlier_bound, percentile, tail
 from sentinel_core.observation.windows import Observation
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
+RARE: Final = 1000
 PEAK: Final = 99.0
 """The percentile of the normal values that is called their peak; the lowest hundredth is their trough."""
 
@@ -48,7 +51,12 @@ class Normal:
 def without_incidents(observations: Sequence[Observation], *, above: bool, pause_ms: int) -> Normal:
     """Of at least one observation, in order of time."""
     bound = outlier_bound([each.value for each in observations], above=above)
-    outliers = [each for each in observations if (each.value > bound if above else each.value < bound)]
+    rate = _usual_rate(observations)
+    outliers = [
+        each
+        for each in observations
+        if (each.value > bound if above else each.value < bound) and not _is_chance(each, rate, above)
+    ]
     usual = _usual_hours(observations, outliers)
     incidents = [each for each in outliers if _hour(each) not in usual]
     out = {id(each) for each in incidents}
@@ -75,6 +83,27 @@ def episodes(bad: Sequence[Observation], *, above: bool, pause_ms: int) -> list[
         Episode(group[0].at, group[-1].at, worst(each.value for each in group), len({each.instance for each in group}))
         for group in groups
     ]
+
+
+def _usual_rate(observations: Sequence[Observation]) -> float:
+    """Percent bad in the median hour; of all samples, where that is 0. 0 for a gauge."""
+    hours: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for each in observations:
+        bad, total = hours[each.at // HOUR_MS]
+        hours[each.at // HOUR_MS] = (bad + each.value * each.samples, total + each.samples)
+    everything = sum(bad for bad, _ in hours.values()), sum(total for _, total in hours.values())
+    return median(bad / max(total, 1) for bad, total in hours.values()) or everything[0] / max(everything[1], 1)
+
+
+def _is_chance(observation: Observation, rate: float, above: bool) -> bool:
+    """Whether so few samples show this, or worse, in one of RARE windows at the usual rate. Never of a gauge."""
+    if not observation.samples:
+        return False
+    shown, usual = observation.value / 100, rate / 100
+    if not above:
+        shown, usual = 1 - shown, 1 - usual
+    short_of_it = shown - 0.5 / observation.samples
+    return short_of_it <= usual or tail(observation.samples, usual, short_of_it) > 1 / RARE
 
 
 def _hour(observation: Observation) -> int:

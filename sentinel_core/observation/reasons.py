@@ -18,6 +18,7 @@ def reasons(made: Suggestion) -> Iterator[tuple[str, str]]:
     yield "windowIntervalMs", _window(made)
     yield "minRequestAmount", _minimum(made)
     yield "stateWindowMs", "15 to 30 s are reasonable; shorter lets a wave of calls onto what has just come back"
+    yield "halfOpenMs, halfOpenPercent", _trial(made)
     yield "mode", "shadow: it counts what it would block and lets it pass, until you trust it and take the line out"
 
 
@@ -36,6 +37,16 @@ def cautions(made: Suggestion) -> Iterator[str]:
         )
     if not 2 <= made.factor <= 3:
         yield f"a factor of {made.factor:g} is unusual: 2 to 3 have proved themselves"
+    if made.kind == "rate" and not made.peak and made.direction == "above":
+        yield (
+            f"no bad sample was seen in a normal window, and nothing times {made.factor:g} is nothing: the threshold "
+            f"is taken from one bad sample in {FEWEST}; put it lower by hand if the business needs it"
+        )
+    if made.trial.samples < made.trial.needed:
+        yield (
+            f"a trial of {made.trial.ms / 1000:g} s holds {made.trial.samples:.1f} samples in a thin hour and needs "
+            f"{made.trial.needed} to be judged: expect it to open again by chance"
+        )
     if made.kind == "rate" and made.volume < made.minimum:
         yield (
             f"only {made.judged:.0%} of the windows hold {made.minimum} samples, in the others the rule does nothing: "
@@ -80,4 +91,15 @@ def _minimum(made: Suggestion) -> str:
         f"{made.days:g} days at {made.rate:.3g} %, the rate of the worst normal hour: n ≥ ln({made.looks:,.0f}) ÷ "
         f"D(threshold‖rate) (Hoeffding 1963, theorem 1); exactly, a window of {made.minimum} trips with a probability "
         f"of {tail(made.minimum, rate, threshold):.1g}"
+    )
+
+
+def _trial(made: Suggestion) -> str:
+    trial = made.trial
+    how = f"{trial.percent:g} % of the calls for {trial.ms / 1000:g} s"
+    if made.kind == "gauge":
+        return f"{how}: the gauge is judged as it stands at the end"
+    return (
+        f"{how} give {trial.samples:,.3g} samples in a thin hour; it takes {trial.needed}, so that neither one bad "
+        "sample alone nor, more than once in twenty trials, chance opens it again"
     )

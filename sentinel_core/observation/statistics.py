@@ -29,6 +29,7 @@ class Summary:
 
     count: int
     minimum: float
+    p1: float
     p50: float
     p90: float
     p99: float
@@ -40,10 +41,10 @@ class Summary:
 def summarise(values: Sequence[float], weights: Sequence[float] | None = None) -> Summary:
     """Of at least one value. Weights are those of the mean; None, or all 0: equal ones."""
     ordered = sorted(values)
-    p50, p90, p99, p999 = (percentile(ordered, percent) for percent in (50, 90, 99, 99.9))
+    p1, p50, p90, p99, p999 = (percentile(ordered, percent) for percent in (1, 50, 90, 99, 99.9))
     mean = fmean(values, weights) if weights is not None and any(weights) else fmean(values)
     mean = min(max(mean, ordered[0]), ordered[-1])
-    return Summary(len(ordered), ordered[0], p50, p90, p99, p999, ordered[-1], mean)
+    return Summary(len(ordered), ordered[0], p1, p50, p90, p99, p999, ordered[-1], mean)
 
 
 def spread(values: Sequence[float], middle: float) -> float:
@@ -81,7 +82,7 @@ def samples_for(threshold: float, rate: float, chance: float) -> int:
 
 
 def tail(samples: int, rate: float, threshold: float) -> float:
-    """The exact probability that of `samples` more than the ratio `threshold` are bad at a true `rate`."""
+    """The exact probability that of `samples` more than the ratio `threshold` are bad at a true `rate` below it."""
     if rate <= 0 or rate >= 1:
         return float(rate > threshold)
     bad = math.floor(round(samples * threshold, 9)) + 1

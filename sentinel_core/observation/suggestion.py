@@ -5,9 +5,10 @@
     minRequestAmount   of a rate: what one bad sample alone cannot trip, and chance at the normal rate less than once in
                        so many days (`statistics.samples_for`); at least FEWEST
     stateWindowMs      30 s
+    halfOpen…          2 s and 5 %, or as much more as it takes for a trial to hold enough samples
 
-The three depend on each other (a longer window is steadier, so its peak and its threshold are lower, so more samples
-are needed), so they are sought together.
+The first three depend on each other (a longer window is steadier, so its peak and its threshold are lower, so more
+samples are needed), so they are sought together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sentinel_core.observation.normal import DAY_MS, HOUR_MS, Episode, Normal, episodes, peak, without_incidents
-from sentinel_core.observation.statistics import percentile, samples_for
+from sentinel_core.observation.statistics import percentile, samples_for, tail
 from sentinel_core.observation.store import Kind
 from sentinel_core.observation.windows import Found, Observation, kind_of, observations
 
@@ -35,12 +36,29 @@ LOOKS: Final = 10
 USUAL: Final = 10.0
 """The percentile of the volumes of windows that must reach minRequestAmount."""
 ROUNDS: Final = 20
+TRIAL_MS: Final = 2000
+LONGEST_TRIAL_MS: Final = 10_000
+TRIAL_PERCENTS: Final = (5.0, 10.0, 20.0, 50.0)
+MOST_TRIED: Final = 1000
+RETRIP: Final = 0.05
+"""Chance at the normal rate may fail one trial in twenty."""
 
 Direction = Literal["above", "below"]
 
 
 class NoSuggestion(ValueError):
     """Nothing sensible can be drawn from these readings; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The half-open time: how long, how many percent of the calls pass, and the samples this gives in a thin hour (0
+    for a gauge), with those it takes."""
+
+    ms: int = TRIAL_MS
+    percent: float = TRIAL_PERCENTS[0]
+    samples: float = 0.0
+    needed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +90,7 @@ class Suggestion:
     """When it would have opened."""
     clamped: bool
     """The factor could not be kept: a rate ends at 100."""
+    trial: Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +142,7 @@ def _for_gauge(found: Found, wish: Wish) -> Suggestion:
     trips = _trips(seen, threshold, wish)
     return Suggestion(
         "gauge", wish.direction, threshold, window, CALLS, extreme, wish.factor, normal, len(seen), 1.0, 0.0, 0.0,
-        wish.days, 0.0, trips, clamped=False,
+        wish.days, 0.0, trips, clamped=False, trial=Trial(),
     )  # fmt: skip
 
 
@@ -138,7 +157,7 @@ def _for_rate(found: Found, wish: Wish) -> Suggestion:
         raise NoSuggestion(
             f"no window of {(wish.window_ms or WINDOWS_MS[-1]) / 60_000:g} minutes holds the {needed} samples that it "
             "takes to tell trouble from chance: no breaker on so few is right. Report more often, leave out "
-            "--dimension, or watch a gauge instead"
+            "--dimension, raise --factor, or watch a gauge instead"
         )
     return made
 
@@ -167,7 +186,7 @@ def _with_window(found: Found, window: int, wish: Wish) -> Suggestion | None:
     return Suggestion(
         "rate", wish.direction, threshold, window, minimum, extreme, wish.factor, normal, len(enough),
         len(judged) / len(seen), volume, rate, wish.days, _looks(window, wish), _trips(judged, threshold, wish),
-        clamped,
+        clamped, _trial(threshold, rate, volume / window, wish),
     )  # fmt: skip
 
 
@@ -192,6 +211,22 @@ def _rate_threshold(extreme: float, rate: float, minimum: int, wish: Wish) -> tu
             "is `ok` reported the wrong way round?"
         )
     return room, True
+
+
+def _trial(threshold: float, rate: float, per_ms: float, wish: Wish) -> Trial:
+    """The mildest trial that one bad sample alone cannot fail, and chance seldom does: longer first, then with more
+    calls. A breaker judges its trial however few samples came of it."""
+    if not wish.above:
+        threshold, rate = 100 - threshold, 100 - rate
+    needed = math.ceil(100.0 / threshold)
+    while tail(needed, rate / 100, threshold / 100) > RETRIP and needed < MOST_TRIED:
+        needed += 1
+    for percent in TRIAL_PERCENTS:
+        ms = max(TRIAL_MS, math.ceil(needed / (per_ms * percent / 100) / 1000) * 1000)
+        if ms <= LONGEST_TRIAL_MS:
+            return Trial(ms, percent, per_ms * ms * percent / 100, needed)
+    percent = TRIAL_PERCENTS[-1]
+    return Trial(LONGEST_TRIAL_MS, percent, per_ms * LONGEST_TRIAL_MS * percent / 100, needed)
 
 
 def _minimum(threshold: float, rate: float, window: int, wish: Wish) -> int:

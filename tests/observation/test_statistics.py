@@ -47,7 +47,7 @@ def test_as_many_values_as_it_says_are_at_or_below_a_percentile(values: list[flo
 @given(lists)
 def test_a_summary_is_in_order(values: list[float]) -> None:
     made = summarise(values)
-    parts = [made.minimum, made.p50, made.p90, made.p99, made.p999, made.maximum]
+    parts = [made.minimum, made.p1, made.p50, made.p90, made.p99, made.p999, made.maximum]
     assert parts == sorted(parts)
     assert made.minimum <= made.mean <= made.maximum
     assert made.count == len(values)
@@ -56,7 +56,7 @@ def test_a_summary_is_in_order(values: list[float]) -> None:
 @given(lists, st.sampled_from([0.125, 0.5, 2.0, 1024.0]))
 def test_a_summary_of_other_units_is_the_same_in_those_units(values: list[float], scale: float) -> None:
     made, scaled = summarise(values), summarise([scale * value for value in values])
-    for name in ("minimum", "p50", "p90", "p99", "p999", "maximum"):
+    for name in ("minimum", "p1", "p50", "p90", "p99", "p999", "maximum"):
         assert getattr(scaled, name) == scale * getattr(made, name)
     assert scaled.mean == pytest.approx(scale * made.mean, rel=1e-9, abs=1e-6)
 

@@ -13,7 +13,7 @@ from sentinel_core.collectors.local import RateWindow
 from sentinel_core.observation.normal import peak, without_incidents
 from sentinel_core.observation.reasons import cautions, reasons
 from sentinel_core.observation.store import Reading
-from sentinel_core.observation.suggestion import NoSuggestion, Suggestion, Wish, rounded, suggest
+from sentinel_core.observation.suggestion import TRIAL_PERCENTS, NoSuggestion, Suggestion, Wish, rounded, suggest
 from sentinel_core.observation.windows import Observation
 from tests.observation.conftest import DAY, EVERY, PAY, START, STOCK, binomial, gauge_readings, rate_readings
 
@@ -86,6 +86,35 @@ def test_one_bad_sample_alone_never_trips() -> None:
     made = suggest([(PAY, rate_readings(2, lambda _: 0.0))], Wish())
     assert made.threshold > 0
     assert 100 / made.minimum <= made.threshold
+
+
+@pytest.mark.parametrize("samples", [2000, 500, 100, 30])
+def test_a_trial_is_as_mild_as_it_can_be_and_holds_what_it_takes(samples: int) -> None:
+    made = suggest([(PAY, rate_readings(1, lambda _: 2.0, samples=samples))], Wish())
+    per_s, trial = samples / (EVERY / 1000), made.trial
+    assert trial.samples >= trial.needed >= 100 / made.threshold
+    milder = [percent for percent in TRIAL_PERCENTS if percent < trial.percent]
+    assert all(per_s * 10 * percent / 100 < trial.needed for percent in milder), "ten seconds would not do"
+    assert trial.ms == 2000 or per_s * (trial.ms - 1000) / 1000 * trial.percent / 100 < trial.needed
+
+
+def test_a_trial_that_stays_too_thin_is_told() -> None:
+    made = suggest([(PAY, rate_readings(1, lambda _: 2.0, samples=3))], Wish())
+    assert made.trial.samples < made.trial.needed
+    assert any("expect it to open again by chance" in each for each in cautions(made))
+
+
+def test_few_samples_make_no_incidents() -> None:
+    """At 0.8 % every sixth window of 24 samples holds a bad one."""
+    made = suggest([(PAY, rate_readings(3, lambda _: 0.8, samples=2))], Wish(window_ms=120_000, factor=3))
+    assert made.normal.left_out < made.observed / 100
+    assert made.rate > 0.8
+
+
+def test_a_metric_that_never_failed_gets_a_threshold_and_a_caution() -> None:
+    made = suggest([(PAY, rate_readings(1, lambda _: 0.0))], Wish())
+    assert made.threshold == 13
+    assert any("no bad sample was seen" in each for each in cautions(made))
 
 
 def test_a_rate_that_is_bad_anyway_gets_what_room_there_is_and_a_caution() -> None:
