@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
@@ -92,6 +92,12 @@ class ServiceEngine(Engine):
         """
         deadline = time.monotonic() + timeout_s
         return all(each.wait_ready(max(0.0, deadline - time.monotonic())) for each in self.subscriptions)
+
+    def status(self) -> dict[str, Any]:
+        found = super().status()
+        if self.recorder is not None:
+            found["observe"] = {"file": self.settings.observe.file, "error": self.recorder.error}
+        return found
 
     def close(self, timeout_s: float | None = None) -> None:
         """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.

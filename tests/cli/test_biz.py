@@ -211,6 +211,21 @@ def test_foreign_names_cannot_forge_output(sentinelctl: Run, here: Path) -> None
         assert "\nPAY_OK" not in ended.out
 
 
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("data/observations.db", "2 metrics, written 0 s ago"),
+        ("new/observations.db", "not made yet"),
+        ("sentinel.yaml/observations.db", "is not a folder"),
+        ("sentinel.yaml", "not a SQLite file"),
+    ],
+)
+def test_doctor_looks_at_what_is_recorded(sentinelctl: Run, recorded: ObservationStore, file: str, said: str) -> None:
+    Path("sentinel.yaml").write_text(f"observe: {{file: {file}}}\n", encoding="utf-8")
+    (line,) = [line for line in sentinelctl("doctor").out.splitlines() if "observations " in line]
+    assert said in line.replace(" 1 s ago", " 0 s ago")
+
+
 # -- plots -------------------------------------------------------------------------------------------------------------
 
 
