@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from sentinel_core.observation.store import Kind, Reading, Series, Span
 
@@ -66,18 +66,20 @@ def observations(found: Found, window_ms: int) -> list[Observation]:
     return sorted(made, key=lambda observation: observation.at)
 
 
-def _by_instance(found: Found) -> dict[str, list[Reading]]:
+def _by_instance(found: Found) -> dict[str, Sequence[Reading]]:
     """The readings of every instance in order of time, those of one time added up."""
-    sums: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    parts: dict[str, list[Sequence[Reading]]] = defaultdict(list)
     for series, readings in found:
-        of_instance = sums[series.instance]
-        for each in readings:
-            total, bad = of_instance.get(each.at, (0, 0))
-            of_instance[each.at] = (total + each.total, bad + each.bad)
-    return {
-        instance: [Reading(at, total, bad) for at, (total, bad) in sorted(of_instance.items())]
-        for instance, of_instance in sums.items()
-    }
+        parts[series.instance].append(readings)
+    return {instance: own[0] if len(own) == 1 else _added(own) for instance, own in parts.items()}
+
+
+def _added(parts: Sequence[Sequence[Reading]]) -> list[Reading]:
+    sums: dict[int, tuple[int, int]] = {}
+    for each in chain.from_iterable(parts):
+        total, bad = sums.get(each.at, (0, 0))
+        sums[each.at] = (total + each.total, bad + each.bad)
+    return [Reading(at, total, bad) for at, (total, bad) in sorted(sums.items())]
 
 
 def rate_windows(instance: str, readings: Sequence[Reading], window_ms: int) -> Iterable[Observation]:

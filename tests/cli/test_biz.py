@@ -70,6 +70,13 @@ def test_a_gauge_that_is_bad_when_low_shows_its_lowest(sentinelctl: Run, recorde
     assert "down to 100" in ended.out
 
 
+def test_a_gauge_that_nobody_set_lately_is_told(sentinelctl: Run, here: Path) -> None:
+    store, begin = ObservationStore(here / "o.db"), now_ms() - HOUR
+    fill(store, STOCK, [Reading(begin + number * EVERY, value=5.0, age=number * EVERY) for number in range(1, 201)])
+    ended = sentinelctl("biz", "observe", "STOCK_DEPTH", "--file", "o.db")
+    assert "in 97.0% of the readings the gauge had not been set for a minute" in ended.err
+
+
 def test_gaps_and_few_samples_are_told(sentinelctl: Run, here: Path) -> None:
     store, begin = ObservationStore(here / "o.db"), now_ms() - 20 * HOUR
     for hours in (0, 2, 5):
