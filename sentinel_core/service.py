@@ -73,7 +73,7 @@ class ServiceEngine(Engine):
         super().renew_after_fork()
         self.outbox.appended = threading.Event()
         self.instance = self._activation.instance = _instance(self.settings)
-        if self.recorder is not None:
+        if self.recorder is not None and not self._released:
             self.recorder.renew_after_fork()
 
     def _restart(self) -> None:

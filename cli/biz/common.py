@@ -38,6 +38,13 @@ def seconds(_: click.Context, parameter: click.Parameter, value: str | None) -> 
     return found
 
 
+def _path(_: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    """A path; never a URI, whose password would lose its mask as a path."""
+    if value is not None and "://" in value:
+        raise click.BadParameter("readings stand in a file: write its path", param=parameter)
+    return None if value is None else Path(value)
+
+
 def readings_options(command: Command) -> Command:
     """Which readings: of which file, resource, dimension and time."""
     for decorate in (
@@ -55,7 +62,7 @@ def readings_options(command: Command) -> Command:
         ),
         click.option(
             "--file",
-            type=click.Path(dir_okay=False, path_type=Path),
+            callback=_path,
             metavar="FILE",
             help="File of readings (default: the setting observe.file).",
         ),

@@ -23,11 +23,12 @@ from sentinel_core.cli.biz.common import (
     shown,
 )
 from sentinel_core.cli.biz.picture import Seen, document, lines, remarks
+from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
 from sentinel_core.observation.description import describe
 from sentinel_core.observation.store import ObservationStore, Recorded
-from sentinel_core.observation.windows import selected
+from sentinel_core.observation.windows import kind_of, selected
 from sentinel_core.rules.kinds.biz_metric import FALLING_METRICS
 
 
@@ -104,6 +105,12 @@ def _look(
     resources = {series.resource for series, _ in found}
     only = resources.pop() if len(resources) == 1 else ""
     spans = store.spans(milliseconds(interval.start), milliseconds(interval.end))
+    apart = max((each.every for each in spans), default=0)
+    if kind_of(found) == "rate" and window_ms < apart:
+        raise UsageProblem(
+            f"the readings are {apart / 1000:g} s apart: nothing can be said of windows of {window_ms / 1000:g} s",
+            next_step=f"add --window {apart / 1000:g}s, or record more often (observe.every)",
+        )
     what = describe(found, spans, window_ms=window_ms, minimum=minimum, falling=metric in FALLING_METRICS)
     return Seen(metric, name_of(metric, resource or only, dimension or ""), interval, what)
 

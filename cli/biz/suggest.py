@@ -108,7 +108,6 @@ def suggest(
     with the times at which it would have opened. Less than a day of readings is refused (exit code 3).
     """
     side: Direction = direction or ("below" if metric in FALLING_METRICS else "above")
-    wish = Wish(factor, side, round(window_s * 1000) if window_s else None, days)
     interval = interval_of(start, span, zone)
     app.out.say(interval.describe())
     with opened(app, file) as store, app.out.waiting("reading"):
@@ -121,6 +120,8 @@ def suggest(
     lasted = sum(until - began for began, until in watched(spans, found)) / 1000
     if not force:
         _refuse_few(found, metric, lasted)
+    apart = max((each.every for each in spans), default=0)
+    wish = Wish(factor, side, round(window_s * 1000) if window_s else None, days, apart)
     try:
         made = draw(found, wish)
     except NoSuggestion as error:

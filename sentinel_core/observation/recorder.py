@@ -123,8 +123,8 @@ class Recorder:
         every = round(self._every_s * 1000)
         last = self._span
         if last is None or last.instance != instance or not 0 <= now - last.until <= LATE * every:
-            return Span(instance, now - every, now)
-        return Span(instance, last.began if now - last.began < LONGEST_SPAN_MS else last.until, now)
+            return Span(instance, now - every, now, every)
+        return Span(instance, last.began if now - last.began < LONGEST_SPAN_MS else last.until, now, every)
 
     def _tidy(self, now: int) -> None:
         self.store.forget(now - self._keep_ms)

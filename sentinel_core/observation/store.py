@@ -36,7 +36,7 @@ _MIGRATIONS = (
         PRIMARY KEY (series, at)
     ) WITHOUT ROWID;
     CREATE TABLE spans (
-        instance TEXT NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL,
+        instance TEXT NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL, every INTEGER NOT NULL,
         PRIMARY KEY (instance, began)
     ) WITHOUT ROWID
     """,
@@ -52,7 +52,7 @@ _ADD_READING = """
         total = total + excluded.total, bad = bad + excluded.bad, value = excluded.value, age = excluded.age
 """
 _ADD_SPAN = """
-    INSERT INTO spans (instance, began, until) VALUES (?, ?, ?)
+    INSERT INTO spans (instance, began, until, every) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET until = max(until, excluded.until)
 """
 
@@ -86,11 +86,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which an instance recorded: `began` to `until`, wall ms."""
+    """A time in which an instance recorded: `began` to `until`, wall ms, a reading `every` so many ms."""
 
     instance: str
     began: int
     until: int
+    every: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class ObservationStore:
             connection.executemany(
                 _ADD_READING, [(*key, each.at, each.total, each.bad, each.value, each.age) for key, each in rows]
             )
-            connection.execute(_ADD_SPAN, (span.instance, span.began, span.until))
+            connection.execute(_ADD_SPAN, (span.instance, span.began, span.until, span.every))
 
     def forget(self, before: int) -> None:
         """Removes what ended before `before`, wall ms, and series of which nothing is left."""
@@ -195,7 +196,7 @@ class ObservationStore:
         """The spans that touch `start` to `end` (wall ms), cut to it."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT instance, max(began, ?1), min(until, ?2) FROM spans "
+                "SELECT instance, max(began, ?1), min(until, ?2), every FROM spans "
                 "WHERE until > ?1 AND began < ?2 ORDER BY began",
                 (start, end),
             ).fetchall()

@@ -101,6 +101,8 @@ class Wish:
     direction: Direction = "above"
     window_ms: int | None = None
     days: float = 30.0
+    shortest_ms: int = 0
+    """How far apart the readings are: nothing can be said of a shorter window."""
 
     @property
     def above(self) -> bool:
@@ -148,7 +150,7 @@ def _for_gauge(found: Found, wish: Wish) -> Suggestion:
 
 def _for_rate(found: Found, wish: Wish) -> Suggestion:
     made = None
-    for window in (wish.window_ms,) if wish.window_ms else WINDOWS_MS:
+    for window in _windows(wish):
         made = _with_window(found, window, wish) or made
         if made and made.volume >= made.minimum:
             return made
@@ -160,6 +162,17 @@ def _for_rate(found: Found, wish: Wish) -> Suggestion:
             "--dimension, raise --factor, or watch a gauge instead"
         )
     return made
+
+
+def _windows(wish: Wish) -> Sequence[int]:
+    wanted = (wish.window_ms,) if wish.window_ms else WINDOWS_MS
+    long_enough = [window for window in wanted if window >= wish.shortest_ms]
+    if not long_enough:
+        raise NoSuggestion(
+            f"the readings are {wish.shortest_ms / 1000:g} s apart, which is longer than a window of "
+            f"{wanted[-1] / 1000:g} s; record more often (observe.every), or ask for a longer --window"
+        )
+    return long_enough
 
 
 def _with_window(found: Found, window: int, wish: Wish) -> Suggestion | None:

@@ -117,6 +117,8 @@ def test_times_are_said_as_for_audit(sentinelctl: Run, recorded: ObservationStor
         (["observe", "PAY_FAIL_RATE", "--dimension", "x"], 2, "nothing was recorded of PAY_FAIL_RATE (x)"),
         (["observe", "PAY_FAIL_RATE", "--window", "often"], 64, "write a duration such as"),
         (["observe", "PAY_FAIL_RATE", "--window", "0s"], 64, "above 0"),
+        (["observe", "--file", "sqlite:///data/observations.db"], 64, "write its path"),
+        (["observe", "--file", "data"], 69, "cannot be opened"),
         (["observe", "--file", "nowhere.db"], 69, "cannot be opened"),
         (["suggest", "PAY_FAIL_RATE", "--factor", "0.5"], 64, "--factor"),
         (["suggest", "PAY_FAIL_RATE", "--since", "2h"], 3, "less than a day says nothing about a normal peak"),
@@ -183,10 +185,24 @@ def test_too_little_is_refused_unless_forced(sentinelctl: Run, here: Path) -> No
 def test_a_metric_that_is_hardly_reported_is_refused_however_long_it_was_watched(sentinelctl: Run, here: Path) -> None:
     store, begin = ObservationStore(here / "o.db"), now_ms() - 2 * DAY
     few = [(PAY, Reading(begin + EVERY + number * HOUR, 30, 1)) for number in range(20)]
-    store.add(few, Span("i-1", begin, begin + 2 * DAY))
+    store.add(few, Span("i-1", begin, begin + 2 * DAY, EVERY))
     ended = sentinelctl("biz", "suggest", "PAY_FAIL_RATE", "--file", "o.db")
     assert ended.code == 3
     assert "20 observations" in ended.err
+
+
+def test_nothing_is_said_of_windows_shorter_than_the_readings_are_apart(sentinelctl: Run, here: Path) -> None:
+    store, begin = ObservationStore(here / "o.db"), now_ms() - 2 * DAY
+    readings = [(PAY, Reading(begin + number * 300_000, 600, 6)) for number in range(1, 577)]
+    store.add(readings, Span("i-1", begin, begin + 2 * DAY, 300_000))
+    ended = sentinelctl("biz", "observe", "PAY_FAIL_RATE", "--file", "o.db")
+    assert ended.code == 64
+    assert "add --window 300s" in ended.err
+    assert sentinelctl("biz", "observe", "PAY_FAIL_RATE", "--file", "o.db", "--window", "300s").code == 0
+    ended = sentinelctl("biz", "suggest", "PAY_FAIL_RATE", "--file", "o.db", "-o", "json")
+    assert json.loads(ended.out)["bizMetricRules"][0]["windowIntervalMs"] >= 300_000
+    ended = sentinelctl("biz", "suggest", "PAY_FAIL_RATE", "--file", "o.db", "--window", "60s")
+    assert (ended.code, ended.out) == (3, "")
 
 
 def test_nothing_sensible_is_no_rule(sentinelctl: Run, here: Path) -> None:

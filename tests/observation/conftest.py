@@ -55,7 +55,7 @@ STOCK = Series("STOCK_DEPTH", "stock_deduct", "", "gauge", "i-1")
 
 def fill(store: ObservationStore, series: Series, readings: list[Reading]) -> None:
     """Writes them as one span."""
-    span = Span(series.instance, readings[0].at - EVERY, readings[-1].at)
+    span = Span(series.instance, readings[0].at - EVERY, readings[-1].at, EVERY)
     store.add([(series, reading) for reading in readings], span)
 
 

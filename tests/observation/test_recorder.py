@@ -83,7 +83,10 @@ def test_time_without_samples_was_watched_and_time_without_a_recorder_was_not(
     for _ in range(3):
         tick(clock, recorder)
     tick(clock, recorder, 3600)
-    assert store.spans(0, 1 << 60) == [Span("i-1", 1_000_000, 1_030_000), Span("i-1", 4_620_000, 4_630_000)]
+    assert store.spans(0, 1 << 60) == [
+        Span("i-1", 1_000_000, 1_030_000, 10_000),
+        Span("i-1", 4_620_000, 4_630_000, 10_000),
+    ]
 
 
 def test_spans_follow_each_other_without_a_gap(clock: FakeClock, recorder: Recorder, store: ObservationStore) -> None:

@@ -97,7 +97,7 @@ def test_a_gauge_is_observed_at_every_reading() -> None:
 
 
 def test_time_is_watched_while_any_instance_records_once_the_metric_is_known() -> None:
-    spans = [Span("a", 0, 10), Span("b", 5, 20), Span("a", 20, 25), Span("a", 40, 50)]
+    spans = [Span(*each, 5) for each in (("a", 0, 10), ("b", 5, 20), ("a", 20, 25), ("a", 40, 50))]
     found = [(PAY, [Reading(3)])]
     assert watched(spans, found) == [(3, 25), (40, 50)]
     assert gaps(watched(spans, found)) == [(25, 40)]
