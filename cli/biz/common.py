@@ -91,6 +91,8 @@ def opened(app: App, file: Path | None) -> Iterator[ObservationStore]:
             next_step="write `observe: {file: .sentinel/observations.db}` into sentinel.yaml and start the service, "
             "or name a file with --file",
         )
+    if named.is_dir():
+        raise UsageProblem(f"{named} is a folder", next_step="name the file of readings in it with --file")
     store = ObservationStore(named, read_only=True)
     try:
         yield store

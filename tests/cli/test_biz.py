@@ -118,7 +118,7 @@ def test_times_are_said_as_for_audit(sentinelctl: Run, recorded: ObservationStor
         (["observe", "PAY_FAIL_RATE", "--window", "often"], 64, "write a duration such as"),
         (["observe", "PAY_FAIL_RATE", "--window", "0s"], 64, "above 0"),
         (["observe", "--file", "sqlite:///data/observations.db"], 64, "write its path"),
-        (["observe", "--file", "data"], 69, "cannot be opened"),
+        (["observe", "--file", "data"], 64, "data is a folder"),
         (["observe", "--file", "nowhere.db"], 69, "cannot be opened"),
         (["suggest", "PAY_FAIL_RATE", "--factor", "0.5"], 64, "--factor"),
         (["suggest", "PAY_FAIL_RATE", "--since", "2h"], 3, "less than a day says nothing about a normal peak"),
