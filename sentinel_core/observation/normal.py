@@ -9,7 +9,7 @@ the recorded days, and two at least, have outliers in the same hour, that is the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -58,7 +58,7 @@ def without_incidents(observations: Sequence[Observation], *, above: bool, pause
         if (each.value > bound if above else each.value < bound) and not _is_chance(each, rate, above)
     ]
     usual = _usual_hours(observations, outliers)
-    incidents = [each for each in outliers if _hour(each) not in usual]
+    incidents = [each for each in outliers if hour_of_day(each.at) not in usual]
     out = {id(each) for each in incidents}
     kept = [each for each in observations if id(each) not in out]
     return Normal(kept, bound, episodes(incidents, above=above, pause_ms=pause_ms), len(incidents), sorted(usual))
@@ -85,14 +85,20 @@ def episodes(bad: Sequence[Observation], *, above: bool, pause_ms: int) -> list[
     ]
 
 
-def _usual_rate(observations: Sequence[Observation]) -> float:
-    """Percent bad in the median hour; of all samples, where that is 0. 0 for a gauge."""
-    hours: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+def pooled(observations: Sequence[Observation], group: Callable[[int], int]) -> list[float]:
+    """Percent bad of all samples of each group of times (wall ms); 0 for a gauge. Windows overlap alike all the time:
+    each sample counts as often as any other."""
+    sums: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
     for each in observations:
-        bad, total = hours[each.at // HOUR_MS]
-        hours[each.at // HOUR_MS] = (bad + each.value * each.samples, total + each.samples)
-    everything = sum(bad for bad, _ in hours.values()), sum(total for _, total in hours.values())
-    return median(bad / max(total, 1) for bad, total in hours.values()) or everything[0] / max(everything[1], 1)
+        key = group(each.at)
+        bad, total = sums[key]
+        sums[key] = (bad + each.value * each.samples, total + each.samples)
+    return [bad / max(total, 1) for bad, total in sums.values()]
+
+
+def _usual_rate(observations: Sequence[Observation]) -> float:
+    """Percent bad in the median hour; of all samples, where that is 0."""
+    return median(pooled(observations, lambda at: at // HOUR_MS)) or pooled(observations, lambda _: 0)[0]
 
 
 def _is_chance(observation: Observation, rate: float, above: bool) -> bool:
@@ -106,8 +112,9 @@ def _is_chance(observation: Observation, rate: float, above: bool) -> bool:
     return short_of_it <= usual or tail(observation.samples, usual, short_of_it) > 1 / RARE
 
 
-def _hour(observation: Observation) -> int:
-    return observation.at % DAY_MS // HOUR_MS
+def hour_of_day(at: int) -> int:
+    """0 to 23, UTC, of wall ms."""
+    return at % DAY_MS // HOUR_MS
 
 
 def _usual_hours(observations: Sequence[Observation], outliers: Sequence[Observation]) -> set[int]:
@@ -118,5 +125,5 @@ def _usual_hours(observations: Sequence[Observation], outliers: Sequence[Observa
 def _days_by_hour(observations: Sequence[Observation]) -> dict[int, set[int]]:
     days: dict[int, set[int]] = defaultdict(set)
     for each in observations:
-        days[_hour(each)].add(each.at // DAY_MS)
+        days[hour_of_day(each.at)].add(each.at // DAY_MS)
     return days

@@ -14,12 +14,20 @@ samples are needed), so they are sought together.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sentinel_core.observation.normal import DAY_MS, HOUR_MS, Episode, Normal, episodes, peak, without_incidents
+from sentinel_core.observation.normal import (
+    DAY_MS,
+    Episode,
+    Normal,
+    episodes,
+    hour_of_day,
+    peak,
+    pooled,
+    without_incidents,
+)
 from sentinel_core.observation.statistics import percentile, samples_for, tail
 from sentinel_core.observation.store import Kind
 from sentinel_core.observation.windows import Found, Observation, kind_of, observations
@@ -256,14 +264,8 @@ def _looks(window: int, wish: Wish) -> float:
 
 
 def _worst_hour(kept: Sequence[Observation], *, above: bool) -> float:
-    """Percent bad of all samples in the hour of the day that is worst. Windows overlap alike all day, so that each
-    sample counts as often as any other."""
-    sums: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
-    for each in kept:
-        bad, total = sums[each.at % DAY_MS // HOUR_MS]
-        sums[each.at % DAY_MS // HOUR_MS] = (bad + each.value * each.samples, total + each.samples)
-    worst = max if above else min
-    return worst(bad / total for bad, total in sums.values())
+    """Percent bad of all samples in the hour of the day that is worst."""
+    return (max if above else min)(pooled(kept, hour_of_day))
 
 
 def _trips(judged: Sequence[Observation], threshold: float, wish: Wish) -> list[Episode]:
