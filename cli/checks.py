@@ -59,6 +59,7 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
     yield from _stores(settings, limit or settings.timeout)
     yield from evidence.kafka(settings)
     yield from (evidence.outbox(settings), evidence.audit_store(settings), evidence.last_good(settings))
+    yield from evidence.observations(settings)
 
 
 def _not_acted_on(app: App) -> Iterator[Check]:

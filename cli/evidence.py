@@ -1,4 +1,4 @@
-"""What `doctor` looks at behind a change: outbox, audit store, and the rules kept for a cold start."""
+"""What `doctor` looks at behind a change: outbox, audit store, last good rules, recorded metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sentinel_core.audit.errors import AuditError
+from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.store import open_store
@@ -16,6 +17,7 @@ from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.text import plural
+from sentinel_core.observation.store import ObservationStore
 from sentinel_core.settings import Settings
 
 LOW_DISK_BYTES = 100 * 2**20
@@ -88,6 +90,35 @@ def last_good(settings: Settings) -> Check:
         )
     saved = len(list(folder.glob("*.last-good"))) if folder.is_dir() else 0
     return Check("last-good", "ok", f"{folder}: {plural(saved, 'saved revision')}")
+
+
+def observations(settings: Settings) -> Iterator[Check]:
+    """Where business metrics are recorded: can be written, and how old the newest reading is."""
+    if settings.observe.file is None:
+        return
+    path = Path(settings.observe.file)
+    trouble = _not_writable(path)
+    if trouble is not None:
+        step = "let this user write there; until then business metrics are not recorded, and nothing else is affected"
+        yield Check("observations", "warn", f"{path}: {trouble}", step)
+        return
+    if not path.exists():
+        yield Check("observations", "ok", f"{path}: not made yet; it is made when the service starts")
+        return
+    store = ObservationStore(path, read_only=True)
+    try:
+        recorded, span = store.recorded(), store.span()
+    except AuditError as error:
+        yield Check("observations", "warn", str(error), "move the file aside; a new one is made")
+        return
+    finally:
+        store.close()
+    silent = (utc_now() - from_milliseconds(span[1])).total_seconds() if span else 0.0
+    text = f"{path}: {plural(len(recorded), 'metric')}" + (f", written {age(silent)} ago" if span else "")
+    if silent > max(OLD_EVENT_S, 3 * settings.observe.every):
+        yield Check("observations", "warn", text, "is the service running? It writes them")
+        return
+    yield Check("observations", "ok", text)
 
 
 def _not_writable(path: Path) -> str | None:

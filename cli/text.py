@@ -14,6 +14,7 @@ EMOJI_SELECTOR = "\ufe0f"
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN = {"→": "->", "≤": "<=", "≥": ">=", "–": "-", "—": "-", "…": "...", "×": "x", "·": "-", "≈": "~", "✓": "ok"}
+_PLAIN |= dict(zip("▁▂▃▄▅▆▇█", "_.-:=+*#", strict=True))
 
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "cyan": 36, "bold": 1, "dim": 2}
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
@@ -26,8 +27,11 @@ from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.subscription import Subscription
 from sentinel_core.engine import Engine
 from sentinel_core.rules import KINDS, Kind
-from sentinel_core.settings import Settings, SettingsError
+from sentinel_core.settings import Observe, Settings, SettingsError
 from sentinel_core.status_file import StatusFile
+
+if TYPE_CHECKING:
+    from sentinel_core.observation.recorder import Recorder
 
 logger = logging.getLogger("sentinel_core")
 
@@ -42,6 +46,8 @@ class ServiceEngine(Engine):
         self.forwarder = Forwarder(self.outbox, self._publisher)
         self.subscriptions: tuple[Subscription, ...] = ()
         """One for each store, in the order of the settings."""
+        self.recorder: Recorder | None = None
+        """Writes business metrics down, where the settings say so."""
         self._sources: list[Readable] = []
         self._status: StatusFile | None = None
         self._released = False
@@ -53,10 +59,14 @@ class ServiceEngine(Engine):
             audit=self.outbox,
             last_good=LastGood(Path(settings.last_known_good)),
         )
+        if settings.observe.file is not None:
+            self.recorder = _recorder(self, settings.observe)
 
     def begin(self, stores: Iterable[tuple[Readable, tuple[Kind, ...]]]) -> None:
         """Delivers what the last run left behind, and follows these stores; they are closed with the engine."""
         self.forwarder.start()
+        if self.recorder is not None:
+            self.recorder.start()
         for source, kinds in stores:
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
@@ -67,12 +77,16 @@ class ServiceEngine(Engine):
         super().renew_after_fork()
         self.outbox.appended = threading.Event()
         self.instance = self._activation.instance = _instance(self.settings)
+        if self.recorder is not None and not self._released:
+            self.recorder.renew_after_fork()
 
     def _restart(self) -> None:
         # Of the processes that share the outbox one forwards at a time; this one stands by.
         if not self._released:
             self.forwarder = Forwarder(self.outbox, self._publisher)
             self.forwarder.start()
+            if self.recorder is not None:
+                self.recorder.start()
         super()._restart()
 
     def wait_ready(self, timeout_s: float) -> bool:
@@ -82,6 +96,12 @@ class ServiceEngine(Engine):
         """
         deadline = time.monotonic() + timeout_s
         return all(each.wait_ready(max(0.0, deadline - time.monotonic())) for each in self.subscriptions)
+
+    def status(self) -> dict[str, Any]:
+        found = super().status()
+        if self.recorder is not None:
+            found["observe"] = {"file": self.settings.observe.file, "error": self.recorder.error}
+        return found
 
     def close(self, timeout_s: float | None = None) -> None:
         """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.
@@ -95,12 +115,23 @@ class ServiceEngine(Engine):
         steps: list[Callable[[], object]] = [] if self._status is None else [self._status.close]
         steps += [lambda: super(ServiceEngine, self).close(limit)]
         steps += [source.close for source in self._sources]
+        if self.recorder is not None:
+            recorder = self.recorder
+            steps.append(lambda: recorder.close(limit))
         steps += [lambda: self.forwarder.close(limit), self.outbox.close]
         for step in steps:
             try:
                 step()
             except (AuditError, DatasourceError) as error:
                 logger.warning("while closing: %s", error)
+
+
+def _recorder(engine: Engine, observe: Observe) -> Recorder:
+    from sentinel_core.observation.recorder import Recorder
+    from sentinel_core.observation.store import ObservationStore
+
+    store = ObservationStore(Path(str(observe.file)))
+    return Recorder(engine, store, every_s=observe.every, keep_s=observe.keep, max_bytes=observe.max_size)
 
 
 def _instance(settings: Settings) -> str:

@@ -84,6 +84,21 @@ class AuditSettings(_Part):
     )
 
 
+class Observe(_Part):
+    """Recording of business metrics, for thresholds that are drawn from what was seen."""
+
+    file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="SQLite file in which business metrics are recorded; none: they are not.",
+    )
+    every: Duration = Field(default=10.0, ge=1, description="How often a reading is written, 1s or more.")
+    keep: Duration = Field(default=30 * 86400.0, ge=3600, description="Older readings are removed, 1h or more.")
+    max_size: Size = Field(
+        default=256 * 2**20, ge=2**20, description="Where the file holds more, the oldest readings are removed early."
+    )
+
+
 class Guards(_Part):
     """Limits on one publish; what exceeds them is refused unless it is allowed by name."""
 
@@ -124,6 +139,7 @@ class Settings(_Part):
         description="Folder in which running services tell `sentinelctl` of themselves; null: they do not.",
     )
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
+    observe: Observe = Field(default_factory=Observe, description="Recording of business metrics.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")
     timeout: Duration = Field(default=5.0, description="Longest wait for one store or for a clean close, e.g. 5s.")
 

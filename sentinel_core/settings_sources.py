@@ -21,7 +21,13 @@ NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_PURE", "SENTINEL_TRACES"}
 """Variables with our prefix that other parts read."""
 
 Location = tuple[str, ...]
-_PATHS: tuple[Location, ...] = (("rules",), ("last_known_good",), ("status",), ("audit", "outbox"))
+_PATHS: tuple[Location, ...] = (
+    ("rules",),
+    ("last_known_good",),
+    ("status",),
+    ("audit", "outbox"),
+    ("observe", "file"),
+)
 _URIS: tuple[Location, ...] = (("stores",), ("audit", "store"))
 
 

@@ -61,7 +61,7 @@ class StatusFile:
 
     def close(self) -> None:
         self._forget()
-        self._ticker.stop()
+        self._ticker.close()
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:

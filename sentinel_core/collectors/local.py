@@ -17,9 +17,9 @@ GAUGES: Final = 10_000
 
 
 class RateWindow:
-    """Good and bad samples of the last `interval` ns, in ten buckets, and of all time since it was cleared."""
+    """Good and bad samples of the last `interval` ns, in ten buckets, and of the time since it was cleared."""
 
-    __slots__ = ("bad", "bads", "end", "length", "starts", "total", "totals")
+    __slots__ = ("bad", "bads", "end", "length", "since", "since_bad", "starts", "total", "totals")
 
     def __init__(self, interval: int) -> None:
         self.length = max(interval // BUCKETS, 1)
@@ -28,6 +28,9 @@ class RateWindow:
 
     def clear(self) -> None:
         """Forgets every sample."""
+        self.since = 0
+        """Samples since then, however long ago that is."""
+        self.since_bad = 0
         self.total = 0
         self.bad = 0
         self.totals: list[int] = [0]
@@ -51,9 +54,11 @@ class RateWindow:
 
     def add(self, now: int, ok: bool, count: int) -> None:
         self.roll(now)
+        self.since += count
         self.total += count
         self.totals[-1] += count
         if not ok:
+            self.since_bad += count
             self.bad += count
             self.bads[-1] += count
 
@@ -125,6 +130,20 @@ class Verdict:
         self.until = until
 
 
+class Tally:
+    """Samples since recording began, and the bad ones among them. Only grows, so that a reader needs no reset."""
+
+    __slots__ = ("bad", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.bad = 0
+
+    def read(self) -> tuple[int, int]:
+        """Total and bad, of one moment."""
+        return self.total, self.bad
+
+
 MAX_SAMPLES: Final = 1_000_000_000
 """Samples that one report may stand for; more is a mistake."""
 
@@ -137,7 +156,7 @@ def is_number_of_samples(given: object) -> bool:
 class Metrics:
     """Every business number of an engine."""
 
-    __slots__ = ("gauges", "invalid", "made", "refused", "samples")
+    __slots__ = ("gauges", "invalid", "made", "refused", "samples", "tallies")
 
     def __init__(self) -> None:
         self.samples: dict[str, list[Samples]] = {}
@@ -146,6 +165,8 @@ class Metrics:
         """By (metric type, resource or "", dimension's value or "")."""
         self.made = 0
         """Goes up with every new gauge: whoever remembers one looks again then."""
+        self.tallies: dict[tuple[str, str, str], Tally] | None = None
+        """Samples by the same names, whether a rule asks for them or not; None: nobody records them."""
         self.invalid = 0
         """Values that are no numbers: they neither trip nor heal anything."""
         self.refused = 0
@@ -177,6 +198,8 @@ class Metrics:
         """Adds samples for every rule they belong to: without a resource, for all of the metric. A rule that has a
         dimension counts them for the value `dimension`, where that is None for the one in `tags`. False: a rule has
         too many values."""
+        if self.tallies is not None:
+            self.count(self.tallies, (metric, resource or "", dimension or ""), ok, count)
         room = True
         for samples in self.samples.get(metric, ()):
             if resource is not None and samples.resource != resource:
@@ -185,6 +208,20 @@ class Metrics:
             value = "" if name is None else dimension if dimension is not None else tags.get(name, "")
             room = samples.add(now, value, ok, count) and room
         return room
+
+    def count(
+        self, tallies: dict[tuple[str, str, str], Tally], key: tuple[str, str, str], ok: bool, count: int
+    ) -> None:
+        """Adds samples to their tally; a new name beyond GAUGES is refused and counted."""
+        tally = tallies.get(key)
+        if tally is None:
+            if len(tallies) >= GAUGES:
+                self.refused += 1
+                return
+            tally = tallies[key] = Tally()
+        tally.total += count
+        if not ok:
+            tally.bad += count
 
     def set_gauge(self, now: int, metric: str, value: float, resource: str | None, dimension: str | None) -> bool:
         """Sets a number; one that is not finite is counted and changes nothing. False: there are too many already, and

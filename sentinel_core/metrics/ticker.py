@@ -10,7 +10,8 @@ logger = logging.getLogger("sentinel_core")
 
 
 class Ticker:
-    """Calls `work` every `every_s` seconds from `start` on, and once more in `close`. Disks that fail stop nothing."""
+    """Calls `work` every `every_s` seconds from `start` on, and once more in `close`. Disks that fail stop nothing, and
+    one that hangs holds up `close` no longer than its timeout."""
 
     def __init__(self, name: str, work: Callable[[], object], every_s: float) -> None:
         self._name = name
@@ -42,16 +43,14 @@ class Ticker:
                     logger.warning("%s is written again", self._name)
                 self.error = None
 
-    def stop(self, timeout_s: float = 5) -> None:
-        """Ends the thread."""
+    def close(self, timeout_s: float = 5) -> bool:
+        """Whether the last run is over; it is the thread's, where there is one."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-    def close(self, timeout_s: float = 5) -> None:
-        """Ends the thread and does it a last time."""
-        self.stop(timeout_s)
-        self.run()
+        if self._thread is None:
+            self.run()
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def renew_after_fork(self) -> None:
         """For a forked child: a thread where there was one."""
@@ -65,3 +64,4 @@ class Ticker:
     def _loop(self) -> None:
         while not self._stop.wait(self._every_s):
             self.run()
+        self.run()

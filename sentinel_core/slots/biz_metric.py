@@ -125,14 +125,17 @@ class BizBreaker(Checker):
         if window is None:
             return False
         window.roll(now)
-        return window.total >= self.minimum
+        return (window.since if self.state is HALF_OPEN else window.total) >= self.minimum
 
     def measured(self) -> float | None:
-        """What the metric stands at; None where nobody knows."""
+        """What the metric stands at, in a trial since it began; None where nobody knows."""
         if self.gauge is not None:
             return self.gauge.value
         window = self.samples.of(self.value)
-        return window.percent() if window is not None and window.total else None
+        if window is None:
+            return None
+        total, bad = (window.since, window.since_bad) if self.state is HALF_OPEN else (window.total, window.bad)
+        return 100.0 * bad / total if total else None
 
     def is_bad(self) -> bool:
         """Whether the metric stands on the bad side; equal does not."""
@@ -199,7 +202,7 @@ class BizBreaker(Checker):
         window = self.samples.of(self.value)
         if window is not None:
             window.roll(now)
-            samples = window.total
+            samples = window.since if self.state is HALF_OPEN else window.total
         return {
             "state": self.state,
             "metric": self.metric,

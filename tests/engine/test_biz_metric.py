@@ -109,6 +109,20 @@ def test_a_trial_with_too_few_samples_is_judged_with_the_next_one(
     assert state(opened) == after
 
 
+def test_a_trial_that_is_longer_than_the_window_is_judged_from_its_beginning(engine: Engine, clock: FakeClock) -> None:
+    engine.load_rules("biz_metric", rule(windowIntervalMs=1000))
+    report(engine, 0, 10)
+    assert not engine.try_entry("r")
+    clock.advance(ms=30_000)
+    assert engine.try_entry("r")
+    report(engine, 0, 99)
+    clock.advance(ms=1_500)
+    report(engine, 1, 0)
+    clock.advance(ms=500)
+    assert not engine.try_entry("r")
+    assert state(engine) == "OPEN"
+
+
 @given(st.floats(0.001, 100), st.integers(1, 400))
 def test_never_more_than_the_share_and_the_first_call_passes(percent: float, calls: int) -> None:
     clock = FakeClock()
