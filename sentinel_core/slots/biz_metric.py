@@ -134,8 +134,9 @@ class BizBreaker(Checker):
         window = self.samples.of(self.value)
         if window is None:
             return None
-        total, bad = (window.since, window.since_bad) if self.state is HALF_OPEN else (window.total, window.bad)
-        return 100.0 * bad / total if total else None
+        if self.state is HALF_OPEN:
+            return 100.0 * window.since_bad / window.since if window.since else None
+        return window.percent() if window.total else None
 
     def is_bad(self) -> bool:
         """Whether the metric stands on the bad side; equal does not."""
