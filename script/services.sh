@@ -1,16 +1,20 @@
-# Sourced by script/test: fetches the real servers that some tests start. Does nothing for what is there. What cannot be
+# Sourced by script/test and script/bench: fetches the real servers that they start. Does nothing for what is there. What cannot be
 # had here is said, and its tests are skipped; with CI=true they fail.
-# Usage: get_services
+# Usage: get_services (all), get_packages (Redis, Prometheus)
 KAFKA=org.apache.kafka:kafka_2.13:4.4.0
 KAFKA_LOGGING=org.apache.logging.log4j:log4j-slf4j-impl:2.25.5
 
 get_services() {
+    get_packages
+    get_kafka || say "SKIPPED: without Kafka's jars the tests that need Kafka are left out (they take a JDK of 17 or newer, and mvn)"
+}
+
+get_packages() {
     local package missing=""
     for package in redis-server prometheus; do
         command -v "$package" >/dev/null 2>&1 || missing="$missing $package"
     done
     if [ -n "$missing" ]; then install_packages $missing || say "SKIPPED: without$missing the tests that need them are left out (apt-get install$missing)"; fi
-    get_kafka || say "SKIPPED: without Kafka's jars the tests that need Kafka are left out (they take a JDK of 17 or newer, and mvn)"
 }
 
 install_packages() {

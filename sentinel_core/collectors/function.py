@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from sentinel_core.collectors.contract import Values
@@ -25,4 +25,4 @@ class FunctionCollector(Source[None]):
 
     def read(self) -> Values:
         given = self._function()
-        return cast("Values", given) if isinstance(given, dict) else {self._resource: given}
+        return cast("Values", given) if isinstance(given, Mapping) else {self._resource: given}

@@ -14,6 +14,7 @@ from sentinel_core import Engine
 from sentinel_core.collectors import CollectorError, SourceLost
 from sentinel_core.collectors.redis import RedisCollector
 from tests.collectors.conftest import running
+from tests.engine.test_fork import in_child
 from tests.services.redis import Redis
 from tests.services.server import free_port, wait_until
 
@@ -136,6 +137,20 @@ def test_what_cannot_be_meant_is_refused_at_once(options: dict[str, Any], words:
 def test_a_bad_url_is_a_failure_that_says_so(url: str) -> None:
     with pytest.raises(CollectorError, match="does not take this URL"):
         RedisCollector("STOCK_DEPTH", url, keys="k").collect()
+
+
+def test_a_forked_child_reads_on_a_connection_of_its_own(redis_server: Redis, store: Any) -> None:
+    store.set("stock", 7)
+    collector = RedisCollector("STOCK_DEPTH", redis_server.url, keys="stock", client_name="collector")
+
+    def connections() -> int:
+        return sum(client["name"] == "collector" for client in store.client_list())
+
+    collector.collect()
+    assert in_child(lambda: (collector.collect(), connections())) == ({"": b"7"}, 2)
+    assert collector.collect() == {"": b"7"}
+    collector.close()
+    assert wait_until(lambda: connections() == 0)
 
 
 # -- chaos -------------------------------------------------------------------------------------------------------------
