@@ -63,7 +63,7 @@ class Shop:
         from sentinel_core import Engine
         from sentinel_core.collectors.redis import RedisCollector
 
-        self.redis = redis.Redis.from_url(url, socket_timeout=0.25)
+        self.redis: Any = redis.Redis.from_url(url, socket_timeout=0.25)
         self.redis.set("stock", 50)
         self.engine = Engine()
         self.engine.load_rules("flow", [{"resource": name, "count": 1e9} for name in ("plain", "stock")])
@@ -82,7 +82,7 @@ class Shop:
 
     def age_ms(self) -> float:
         gauge: Any = self.engine.metrics.gauge("STOCK_DEPTH", "stock", None)  # there is one by now
-        return (time.monotonic_ns() - gauge.at) / 1e6
+        return float(time.monotonic_ns() - gauge.at) / 1e6
 
     def reads(self) -> int:
         return int(self.redis.info("commandstats")["cmdstat_getrange"]["calls"])
