@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 
 from sentinel_core.collectors.contract import Collector, CollectorError, SourceLost, Target, Values
 from sentinel_core.collectors.refresher import Collectors
+from sentinel_core.collectors.uris import open  # noqa: A004 - collectors.open(…) is the public name
 
 ENTRY_POINTS = "sentinel.collectors"
 
@@ -24,4 +25,14 @@ def installed(metric: str) -> tuple[Callable[[], Collector], ...]:
     return tuple(point.load() for point in entry_points(group=ENTRY_POINTS, name=metric))
 
 
-__all__ = ["ENTRY_POINTS", "Collector", "CollectorError", "Collectors", "SourceLost", "Target", "Values", "installed"]
+__all__ = [
+    "ENTRY_POINTS",
+    "Collector",
+    "CollectorError",
+    "Collectors",
+    "SourceLost",
+    "Target",
+    "Values",
+    "installed",
+    "open",
+]

@@ -38,6 +38,8 @@ class PrometheusCollector(Source[None]):
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         super().__init__(metric, mask_uri(url), every_s=every_s, timeout_s=timeout_s)
+        if not query:
+            raise ValueError("query is empty; write PromQL that gives a number, such as sum(settle_lag)")
         self._resource = resource
         self._resource_label = resource_label
         self._dimension_label = dimension_label
