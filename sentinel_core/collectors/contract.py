@@ -45,6 +45,14 @@ class SourceLost(CollectorError):
     """A source cannot be reached, or does not answer in time. Told once however the words of its client change."""
 
 
+def parts_of(target: object) -> tuple[str, str]:
+    """Resource and dimension, "" for what is not named. Raises CollectorError for what is no Target."""
+    parts = target if isinstance(target, tuple) else (target, "")
+    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        raise CollectorError(f"{target!r:.80} is no target; write a resource, or (resource, dimension)")
+    return parts
+
+
 def number_of(value: object) -> float:
     """A finite number, or text that is one, as float; NaN for everything else."""
     if isinstance(value, (str, bytes, bytearray)) and (len(value) > LONGEST_NUMBER or _has_underscore(value)):

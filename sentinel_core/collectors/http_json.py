@@ -20,7 +20,7 @@ class HttpJsonCollector(Source[None]):
     paths       where the number stands, `$.data.items[0].depth`, for `resource`; or target → path
     headers     such as Authorization
     context     for TLS, such as ssl.create_default_context(cafile=…)
-    timeout_s   for the whole answer
+    timeout_s   for connecting, for each silence, and for the whole body
     """
 
     def __init__(

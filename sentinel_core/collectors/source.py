@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final, Generic, TypeVar
 
-from sentinel_core.collectors.contract import CollectorError, Target, Values
+from sentinel_core.collectors.contract import CollectorError, Target, Values, parts_of
 from sentinel_core.collectors.guarded import refuse_inside
 
 TIMEOUT_S: Final = 1.0
@@ -79,10 +79,11 @@ def targets(keys: str | Mapping[Any, str], resource: str, what: str) -> dict[Tar
     found: dict[Any, str] = {resource: keys} if isinstance(keys, str) else dict(keys)
     if not found or not all(found.values()):
         raise ValueError(f"{what} is empty; write what to read, or a mapping of resource to what to read")
-    for target in found:
-        parts = target if isinstance(target, tuple) else (target, "")
-        if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-            raise ValueError(f"{target!r} in {what} is no target; write a resource, or (resource, dimension)")
+    try:
+        for target in found:
+            parts_of(target)
+    except CollectorError as error:
+        raise ValueError(f"{what}: {error}") from error
     return found
 
 

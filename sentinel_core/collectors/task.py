@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sentinel_core.clock import MS, SECOND
-from sentinel_core.collectors.contract import MAX_VALUES, Collector, CollectorError, SourceLost, number_of
+from sentinel_core.collectors.contract import MAX_VALUES, Collector, CollectorError, SourceLost, number_of, parts_of
 from sentinel_core.collectors.guarded import refuse_inside
 from sentinel_core.datasources.uri import mask_uri
 
@@ -79,15 +79,17 @@ class Task:
                 if isinstance(error, KeyboardInterrupt):
                     raise
 
-    def _take(self, engine: Engine, given: Mapping[Any, object]) -> None:
+    def _take(self, engine: Engine, given: object) -> None:
+        if not isinstance(given, Mapping):
+            raise CollectorError(f"collect() gave a {type(given).__name__}; give a mapping of resource to number")
         if len(given) > MAX_VALUES:
             raise CollectorError(f"{len(given)} values in one read; at most {MAX_VALUES} are taken: read fewer of them")
+        values = [(*parts_of(target), value) for target, value in given.items()]
         bad: list[str] = []
         taken = 0
-        for target, value in given.items():
+        for resource, dimension, value in values:
             if value is None:
                 continue
-            resource, dimension = target if isinstance(target, tuple) else (target, "")
             number = number_of(value)
             engine.gauge(self.collector.metric, number, resource=resource or None, dimension=dimension or None)
             if math.isfinite(number):

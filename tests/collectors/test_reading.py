@@ -98,6 +98,15 @@ def test_too_many_values_are_refused_whole(engine: Engine) -> None:
     assert gauges(engine) == {}
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [(7, "gave a int; give a mapping"), ({"r": 1, 7: 2}, "7 is no target"), ({("r", "d", "e"): 1}, "is no target")],
+)
+def test_what_is_no_mapping_of_targets_is_refused_whole(engine: Engine, wrong: object, words: str) -> None:
+    assert words in read(engine, wrong)["lastError"]
+    assert gauges(engine) == {}
+
+
 @given(st.floats() | st.integers() | st.text(max_size=80) | st.binary(max_size=80) | st.none() | st.lists(st.none()))
 def test_any_value_is_a_finite_number_or_none_at_all(value: object) -> None:
     number = number_of(value)
