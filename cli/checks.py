@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import platform
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from sentinel_core.audit.redact import mask_text
-from sentinel_core.cli import evidence, git
+from sentinel_core.cli import evidence, gauges, git
 from sentinel_core.cli.app import App
+from sentinel_core.cli.bounded import Bounded
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, UsageProblem, code_of
 from sentinel_core.cli.rules.inputs import shown
@@ -60,6 +60,7 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
     yield from evidence.kafka(settings)
     yield from (evidence.outbox(settings), evidence.audit_store(settings), evidence.last_good(settings))
     yield from evidence.observations(settings)
+    yield from gauges.collectors(settings, limit or settings.timeout)
 
 
 def _not_acted_on(app: App) -> Iterator[Check]:
@@ -153,7 +154,7 @@ def _stores(settings: Settings, limit: float) -> Iterator[Check]:
             yield Check("store", "fail", str(error), "mend `stores` in the settings", code_of(error))
             return
         folder = Path(settings.last_known_good)
-        running = [_Bounded(partial(_store, source, kinds, LastGood(folder))) for source, kinds in stores]
+        running = [Bounded(partial(_store, source, kinds, LastGood(folder))) for source, kinds in stores]
         deadline = time.monotonic() + limit
         for (source, _), each in zip(stores, running, strict=True):
             late = Check(
@@ -164,19 +165,6 @@ def _stores(settings: Settings, limit: float) -> Iterator[Check]:
                 Exit.UNREACHABLE,
             )
             yield each.result(deadline, late)
-
-
-class _Bounded:
-    """A check on a thread of its own, which is left behind when it takes too long."""
-
-    def __init__(self, check: Callable[[], Check]) -> None:
-        self._done: list[Check] = []
-        self._thread = threading.Thread(target=lambda: self._done.append(check()), daemon=True)
-        self._thread.start()
-
-    def result(self, deadline: float, late: Check) -> Check:
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        return self._done[0] if self._done else late
 
 
 def _store(source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Check:

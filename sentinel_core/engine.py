@@ -21,6 +21,7 @@ from sentinel_core.collectors.local import Metrics, is_number_of_samples
 from sentinel_core.context import current
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
+from sentinel_core.debug import watched
 from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
 from sentinel_core.gate import Core, Gate
@@ -57,6 +58,7 @@ class Engine(Gate):
     collect         let the first rule that needs a collector (load, CPU, an installed business collector) start the
                     thread that reads it
     max_resources   unnamed resources that are counted; calls beyond pass uncounted, rules keep working
+    debug           find rules that read from outside (see `sentinel_core.debug`), at some cost for each call
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Engine(Gate):
         statistics: Statistics | None = None,
         collect: bool = True,
         max_resources: int = MAX_RESOURCES,
+        debug: bool = False,
     ) -> None:
         if compat not in (None, SENTINEL_1_8_9):
             raise ValueError(f"compat is {compat!r}; write {SENTINEL_1_8_9!r} or leave it out")
@@ -92,6 +95,8 @@ class Engine(Gate):
         self.metrics = Metrics()
         self.collectors = Collectors(self)
         self._slots = ordered(discover(), slot_order or (SENTINEL_SLOT_ORDER if compat else ()))
+        if debug:
+            self._slots = watched(self._slots)
         self._compiler = Compiler(self.core, self.metrics, statistics, self._slots, max_resources, clock.wall)
         self.health = Health(self, self._compiler.health)
         self._build_lock = threading.RLock()
@@ -400,6 +405,7 @@ class Engine(Gate):
             "beyondBounds": dict(self.core.bounds),
             "uncountedPasses": self._overflow.node.lifetime().passed,
             "internalErrors": {"count": self._failures, "last": self._last_failure},
+            "collectors": self.collectors.status(),
             "metrics": {"invalid": self.metrics.invalid, "refused": self.metrics.refused},
         }
 
@@ -439,6 +445,7 @@ class Engine(Gate):
         self._build_lock = threading.RLock()
         self._subscribe_lock = threading.Lock()
         self._activation.renew_after_fork(self._build_lock)
+        self.collectors.renew_after_fork()
         core.news = []
         core.inbound = self._new_total()
         core.snapshot = self._compiler.renew_after_fork(core.snapshot)
@@ -464,7 +471,7 @@ class Engine(Gate):
             renew()
         with self._build_lock:
             self._compiler.listen(self.snapshot, KINDS)
-        self.collectors.renew_after_fork()
+        self.collectors.revive()
         self._activation.revive()
         for subscription in self._subscriptions:
             subscription.renew_after_fork()

@@ -1,7 +1,7 @@
 """Asking before relating: a health check of a resource, so that a relate rule limits only for the sake of one that is
 really unwell.
 
-Checks run on the collectors' thread, never in a call; what a rule sees is the last answer, as long as it is fresh. A
+Checks run on the collectors' threads, never in a call; what a rule sees is the last answer, as long as it is fresh. A
 check that raises is counted and logged and has no say: the rule then acts as it is written.
 """
 
@@ -22,7 +22,7 @@ FRESH_TURNS = 3
 """An answer holds for so many turns, at least three seconds."""
 
 Check = Callable[[], bool]
-"""Whether the resource is well. May do I/O, must end in time: all checks and collectors share one thread."""
+"""Whether the resource is well. May do I/O, must end in time: checks and collectors share a few threads."""
 
 
 class HealthCheck:

@@ -22,9 +22,12 @@ from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
 from sentinel_core.audit.store import open_store
 from sentinel_core.clock import Clock
+from sentinel_core.collectors import Collector
+from sentinel_core.collectors import open as open_collector
 from sentinel_core.datasources.contract import DatasourceError, Readable
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.subscription import Subscription
+from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.engine import Engine
 from sentinel_core.rules import KINDS, Kind
 from sentinel_core.settings import Observe, Settings, SettingsError
@@ -67,6 +70,8 @@ class ServiceEngine(Engine):
         self.forwarder.start()
         if self.recorder is not None:
             self.recorder.start()
+        for collector in collectors_of(self.settings):
+            self.collectors.register(collector)
         for source, kinds in stores:
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
@@ -154,6 +159,19 @@ def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable,
                 raise SettingsError([f"stores: {clash}; name one store, or narrow each to its kind with ?kind="])
             owners[kind] = source.uri
         yield source, kinds
+
+
+def collectors_of(settings: Settings) -> Iterator[Collector]:
+    """The collectors of the settings; reads nothing. Raises SettingsError."""
+    for text in settings.collectors:
+        metric, equals, uri = text.partition("=")
+        if not equals or "://" in metric or not metric:
+            wanted = "write METRIC=URI, e.g. STOCK_DEPTH=redis://host/0?key=stock"
+            raise SettingsError([f"collectors: {mask_uri(text)}: {wanted}"])
+        try:
+            yield open_collector(metric, uri)
+        except ValueError as error:
+            raise SettingsError([f"collectors: {metric}: {error}"]) from error
 
 
 def _publisher(settings: Settings) -> StorePublisher:

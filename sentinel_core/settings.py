@@ -138,6 +138,9 @@ class Settings(_Part):
         min_length=1,
         description="Folder in which running services tell `sentinelctl` of themselves; null: they do not.",
     )
+    collectors: tuple[str, ...] = Field(
+        default=(), repr=False, description="Where gauges of business metrics come from, each METRIC=URI."
+    )
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
     observe: Observe = Field(default_factory=Observe, description="Recording of business metrics.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")

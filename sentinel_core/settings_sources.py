@@ -28,6 +28,7 @@ _PATHS: tuple[Location, ...] = (
     ("audit", "outbox"),
     ("observe", "file"),
 )
+_LISTS: tuple[Location, ...] = (("stores",), ("collectors",))
 _URIS: tuple[Location, ...] = (("stores",), ("audit", "store"))
 
 
@@ -218,8 +219,9 @@ def _shown(key: str) -> str:
 
 
 def _holds_password(value: object) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return any(isinstance(each, str) and mask_uri(each) != each for each in values)
+    texts = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+    texts += [text.partition("=")[2] for text in texts]  # `METRIC=URI`
+    return any(mask_uri(text) != text for text in texts)
 
 
 def _take_from_file(location: Location, path: Path, origin: str, found: Found) -> None:
@@ -234,7 +236,7 @@ def _take_from_file(location: Location, path: Path, origin: str, found: Found) -
 
 def _from_text(location: Location, text: str) -> object:
     """A list stands on lines or separated by blanks; everything else is one value."""
-    return tuple(text.split()) if location == ("stores",) else text
+    return tuple(text.split()) if location in _LISTS else text
 
 
 def _read_environment(model: type[BaseModel], found: Found) -> None:

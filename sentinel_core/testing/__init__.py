@@ -1,10 +1,12 @@
-"""For tests of code that uses the engine: a clock that moves when told; fixtures in `sentinel_core.testing.plugin`."""
+"""For tests of code that uses the engine: a clock that moves when told, a guard against I/O where none may be; fixtures
+in `sentinel_core.testing.plugin`."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 from sentinel_core.clock import MS, Clock
+from sentinel_core.testing.sockets import no_io
 
 
 class FakeClock(Clock):
@@ -35,4 +37,4 @@ class FakeClock(Clock):
         self._wait(ns)
 
 
-__all__ = ["FakeClock"]
+__all__ = ["FakeClock", "no_io"]

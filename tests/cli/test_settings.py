@@ -218,3 +218,15 @@ def test_what_is_of_another_form_is_told_without_words_of_python(here: Path, tex
     (problem,) = problems(text, here)
     assert problem.startswith("sentinel.yaml:1:1: ")
     assert problem.endswith(said)
+
+
+def test_a04_a_password_of_a_collector_is_refused_in_a_file_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = "STOCK_DEPTH=redis://shop:hunter2@redis:6379/0?key=stock"
+    (said,) = problems(f"collectors:\n  - {uri}\n", here)
+    assert said.startswith("sentinel.yaml:1:1: collectors: a password stands in the file; set SENTINEL_COLLECTORS")
+    assert "hunter2" not in said
+    (here / "sentinel.yaml").unlink()
+    monkeypatch.setenv("SENTINEL_COLLECTORS", f"{uri} QUEUE=redis://redis?key=q&length_of=list")
+    settings = load_settings()
+    assert settings.collectors == (uri, "QUEUE=redis://redis?key=q&length_of=list")
+    assert "hunter2" not in repr(settings)

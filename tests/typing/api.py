@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import assert_type
 
 from sentinel_core import Blocked, BlockException, Engine, Entry, aentry, context, entry, guard, trace
+from sentinel_core.collectors.function import FunctionCollector
+from sentinel_core.collectors.redis import RedisCollector
 from sentinel_core.datasources import MemorySource, Subscription
 from sentinel_core.rules import RuleSet
 from sentinel_core.stats import Stats
@@ -82,3 +84,23 @@ assert_type(stream(), AsyncIterator[int])
 
 def handle(error: BlockException) -> tuple[str, str, int | None]:
     return error.resource, error.kind, error.retry_after
+
+
+class CouponPool:
+    metric = "COUPON_POOL"
+
+    def collect(self) -> Mapping[str, float]:
+        return {"coupon:take": 1}
+
+
+class CouponsOfCampaigns:
+    metric = "COUPON_POOL"
+
+    def collect(self) -> dict[tuple[str, str], int]:
+        return {("coupon:take", "spring"): 1}
+
+
+engine.collectors.register(CouponPool(), every_s=0.25)
+engine.collectors.register(CouponsOfCampaigns(), thread=False)
+engine.collectors.register(FunctionCollector("QUEUE_DEPTH", lambda: 5))
+engine.collectors.register(RedisCollector("STOCK_DEPTH", keys={"a": "stock:a", ("a", "sku1"): "stock:sku1"}))
