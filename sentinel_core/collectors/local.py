@@ -19,9 +19,17 @@ GAUGES: Final = 10_000
 class RateWindow:
     """Good and bad samples of the last `interval` ns, in ten buckets, and of the time since it was cleared."""
 
-    __slots__ = ("bad", "bads", "end", "length", "since", "since_bad", "starts", "total", "totals")
+    __slots__ = (
+        "bad", "bads", "calls", "calls_before", "calls_end", "end", "interval", "length", "since", "since_bad",
+        "starts", "total", "totals",
+    )  # fmt: skip
 
     def __init__(self, interval: int) -> None:
+        self.interval = interval
+        self.calls = 0
+        """Calls in the interval of `interval` ns that ends at `calls_end`, and in the one before."""
+        self.calls_before = 0
+        self.calls_end = 0
         self.length = max(interval // BUCKETS, 1)
         self.end = 0
         self.clear()
@@ -36,6 +44,25 @@ class RateWindow:
         self.totals: list[int] = [0]
         self.bads: list[int] = [0]
         self.starts: list[int] = [self.end - self.length]
+
+    def call(self, now: int) -> int:
+        """Counts a call that a gauge decides about. Returns how many there were in this interval and the one before."""
+        if now >= self.calls_end:
+            self.turn(now)
+        self.calls += 1
+        return self.calls + self.calls_before
+
+    def turn(self, now: int) -> None:
+        """Begins the interval of calls that holds `now`."""
+        begins = now - now % self.interval
+        self.calls_before = self.calls if begins == self.calls_end else 0
+        self.calls = 0
+        self.calls_end = begins + self.interval
+
+    def is_idle(self, now: int) -> bool:
+        """Whether nothing stands in it any more."""
+        self.roll(now)
+        return not self.total and now >= self.calls_end
 
     def roll(self, now: int) -> None:
         """Drops the buckets that have left at `now`."""
@@ -89,15 +116,22 @@ class Samples:
 
     def add(self, now: int, value: str, ok: bool, count: int) -> bool:
         """Counts samples. False: there are VALUES windows in use already, and this value has none."""
+        window = self.made(now, value)
+        if window is None:
+            return False
+        window.add(now, ok, count)
+        return True
+
+    def made(self, now: int, value: str) -> RateWindow | None:
+        """The window of a value, made when there is none yet; None where there are VALUES in use already."""
         window = self.windows.get(value)
         if window is None:
             if len(self.windows) >= VALUES:
                 self.sweep(now)
                 if len(self.windows) >= VALUES:
-                    return False
+                    return None
             window = self.windows[value] = RateWindow(self.interval)
-        window.add(now, ok, count)
-        return True
+        return window
 
     def sweep(self, now: int) -> None:
         """Forgets the windows that nothing stands in any more; looks at most ten times a window."""
@@ -105,8 +139,7 @@ class Samples:
             return
         self.swept = now + self.interval // BUCKETS
         for value, window in list(self.windows.items()):
-            window.roll(now)
-            if not window.total:
+            if window.is_idle(now):
                 del self.windows[value]
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from sentinel_core.clock import MS
 from sentinel_core.collectors import Collector, installed
-from sentinel_core.collectors.local import VALUES, Gauge, Metrics, Samples
+from sentinel_core.collectors.local import VALUES, Gauge, Metrics, RateWindow, Samples
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, PLAIN, Call, Checker, Notice, Runtime, Transition
 from sentinel_core.slots import Build, Slot
@@ -41,7 +41,7 @@ class BizBreaker(Checker):
 
     __slots__ = (
         "above", "asked", "gauge", "half_open_ns", "let", "metric", "metrics", "minimum", "node", "on_stale", "open_ns",
-        "runtime", "samples", "seen", "share", "stale", "stale_ns", "state", "threshold", "until", "value",
+        "runtime", "samples", "seen", "share", "stale", "stale_ns", "state", "threshold", "until", "value", "window",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,8 @@ class BizBreaker(Checker):
         self.gauge: Gauge | None = None
         self.seen = -1
         """`Metrics.made` when the gauge was last looked for."""
+        self.window: RateWindow | None = None
+        """Where calls are counted, once it is known."""
 
     def check(self, now: int, count: int, call: Call) -> int:
         if self.seen != self.metrics.made:
@@ -80,11 +82,13 @@ class BizBreaker(Checker):
             self.gauge = self.metrics.gauge(self.metric, self.node.resource, self.value)
         gauge = self.gauge
         if gauge is not None:
-            self.samples.add(now, self.value, ok=True, count=1)
+            enough = self.enough_calls(now)
             if self.stale_ns and self.is_lifted(now, gauge):
                 return PASS
+        else:
+            enough = self.state is CLOSED and self.enough(now)
         if self.state is CLOSED:
-            if not self.enough(now) or not self.is_bad():
+            if not enough or not self.is_bad():
                 return PASS
             self.open(now)
             return BLOCK
@@ -118,6 +122,17 @@ class BizBreaker(Checker):
             self.let += 1
             return PASS
         return BLOCK
+
+    def enough_calls(self, now: int) -> bool:
+        """Counts this call. Whether there were as many as a judgement of a gauge needs."""
+        window = self.window
+        if window is None:
+            window = self.samples.made(now, self.value)
+            if window is None:
+                return False
+            if self.samples.dimension is None:
+                self.window = window  # the only one: it is never swept
+        return window.call(now) >= self.minimum
 
     def enough(self, now: int) -> bool:
         """Whether as many samples stand in the window as a judgement needs."""
@@ -203,7 +218,10 @@ class BizBreaker(Checker):
         window = self.samples.of(self.value)
         if window is not None:
             window.roll(now)
-            samples = window.since if self.state is HALF_OPEN else window.total
+            if self.gauge is not None:
+                samples = window.calls + window.calls_before
+            else:
+                samples = window.since if self.state is HALF_OPEN else window.total
         return {
             "state": self.state,
             "metric": self.metric,

@@ -150,6 +150,19 @@ def test_a_gauge_heals_after_the_half_open_period(engine: Engine, clock: FakeClo
     assert passes(3, "r") == 3
 
 
+def test_a_gauge_is_judged_once_enough_calls_have_come(engine: Engine, clock: FakeClock, passes: Passes) -> None:
+    """Cold start: calls of this interval and of the one before it count, older ones do not."""
+    calls = rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=4, windowIntervalMs=1000)
+    engine.load_rules("biz_metric", calls)
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    assert passes(3, "r") == 3
+    clock.advance(ms=2_000)
+    assert passes(2, "r") == 2
+    engine.gauge("STOCK_DEPTH", 5, resource="r")
+    clock.advance(ms=1_000)
+    assert passes(9, "r") == 1, "two before and one now are three, the next one is judged"
+
+
 def test_a_metric_without_a_value_lets_everything_pass(engine: Engine, passes: Passes) -> None:
     engine.load_rules("biz_metric", rule(bizMetricType="STOCK_DEPTH", threshold=10, minRequestAmount=0))
     assert passes(5, "r") == 5
