@@ -18,7 +18,7 @@ from sentinel_core.context import current as current_context
 from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import NO_TAGS, PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
-from sentinel_core.section import Section, remember
+from sentinel_core.section import remember
 
 DEFAULT_CONTEXT: Final = "sentinel_default_context"
 """The entrance of calls that name none."""
@@ -32,13 +32,13 @@ ORIGINS: Final = "origins"
 Outcome = Entry | Blocked | Waiting
 
 
-remember(Plan.admit, Plan.complete)
+remember(Plan.admit, Plan.resume, Plan.complete)
 
 
 class Core(Runtime):
     """The steps of a call. Not to be inherited from: compiled, its methods call each other directly."""
 
-    __slots__ = ("clock", "compile", "observer", "section", "snapshot", "unchecked")
+    __slots__ = ("clock", "compile", "observer", "snapshot", "unchecked")
 
     def __init__(
         self,
@@ -52,8 +52,6 @@ class Core(Runtime):
     ) -> None:
         super().__init__(clock.monotonic_ns, inbound, compat, failed, news_ready)
         self.clock = clock
-        self.section = Section(self)
-        """For code outside the hot path, where several statements belong together."""
         self.snapshot = Snapshot(0, {}, {}, {})
         """What runs now. Replaced by assignment, never edited."""
         self.compile = compile_plan
@@ -108,7 +106,8 @@ class Core(Runtime):
         """The next step of a call that has waited."""
         now: int = self.monotonic_ns()
         plan = waited.plan
-        with self.section:
+        try:
+            before, self.busy = self.busy and self.give_way(), True
             try:
                 code = plan.resume(now, waited.count, waited.call, waited.begin, waited.held)
                 if code > 0:
@@ -116,9 +115,13 @@ class Core(Runtime):
                         waited.resource, plan, waited.snapshot, waited.call, waited.start, waited.count, code
                     )
                 era = plan.node.era
-            except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
-                self.failed(error)
-                return self.unchecked(waited.start, waited.count)
+            finally:
+                self.busy = before
+                if before:
+                    self.give_back()
+        except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
+            self.failed(error)
+            return self.unchecked(waited.start, waited.count)
         if self.news:
             self.news_ready()
         if code == 0:
@@ -138,8 +141,13 @@ class Core(Runtime):
     def abandon(self, waited: Waiting) -> None:
         """The caller gave up while it waited: permits of half-open breakers come back."""
         now: int = self.monotonic_ns()
-        with self.section:
+        before, self.busy = self.busy and self.give_way(), True
+        try:
             waited.plan.release(now, waited.begin, waited.held)
+        finally:
+            self.busy = before
+            if before:
+                self.give_back()
         if self.news:
             self.news_ready()
 

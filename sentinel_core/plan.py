@@ -12,8 +12,8 @@ The vocabulary of a decision is an int, so that passing and blocking build nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import RLock
-from typing import Any, Final
+from threading import RLock, get_ident
+from typing import Any, Final, TypeVar
 
 from mypy_extensions import mypyc_attr
 
@@ -30,6 +30,7 @@ PROBED: Final = -(1 << 30)
 """What `Plan.admit` and `Plan.resume` return instead of 0 where a call passed that holds a permit."""
 
 Args = tuple[Any, ...]
+T = TypeVar("T")
 NO_TAGS: Final[Mapping[str, str]] = {}
 
 
@@ -369,7 +370,7 @@ class Runtime:
     """What every part of the hot path shares."""
 
     __slots__ = (
-        "alone", "bounds", "busy", "compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready", "owner",
+        "alone", "bounds", "busy", "compat", "failed", "held", "inbound", "lock", "monotonic_ns", "news", "news_ready", "owner",
     )  # fmt: skip
 
     def __init__(
@@ -388,7 +389,9 @@ class Runtime:
         self.busy = self.lock is not None
         """Somebody is in the critical section (see `sentinel_core.section`)."""
         self.owner = 0
-        """The thread that is in a `Section`, 0 for nobody."""
+        """The thread that is in `inside`, or holds the section around a fork; 0 for nobody."""
+        self.held = (False, 0)
+        """`busy` and `owner` as they were before `hold`."""
         self.inbound = inbound
         """All inbound calls of the process (`__total_inbound_traffic__`)."""
         self.compat = compat
@@ -410,6 +413,33 @@ class Runtime:
         """For who gave way and got True: ends that."""
         if self.lock is not None:
             self.lock.release()
+
+    def inside(self, function: Callable[[], T]) -> T:
+        """Runs code outside the hot path where several statements belong together. May be nested."""
+        me = get_ident()
+        before, self.busy = self.busy and self.give_way(), True
+        outer, self.owner = self.owner, me
+        try:
+            return function()
+        finally:
+            self.owner = outer
+            self.busy = before
+            if before:
+                self.give_back()
+
+    def hold(self) -> None:
+        """Takes the section for the time of a fork."""
+        me = get_ident()
+        before, self.busy = self.busy and self.give_way(), True
+        outer, self.owner = self.owner, me
+        self.held = (before, outer)
+
+    def let_go(self) -> None:
+        """Ends `hold`."""
+        before, self.owner = self.held
+        self.busy = before
+        if before:
+            self.give_back()
 
     def renew_after_fork(self) -> None:
         """In the child: nobody is in the section."""

@@ -69,9 +69,7 @@ class StatusFile:
 
     def _write(self) -> None:
         engine = self._engine
-        breakers, beyond = views.breaking(
-            engine.snapshot, engine.core.section, engine.clock.monotonic_ns, MOST_BREAKERS
-        )
+        breakers, beyond = views.breaking(engine.snapshot, engine.core, MOST_BREAKERS)
         status = {
             "formatVersion": 1,
             "writtenAt": engine.clock.wall().isoformat(timespec="milliseconds"),
