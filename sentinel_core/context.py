@@ -49,12 +49,19 @@ class context:  # noqa: N801 (used as a verb: `with context("order-api"):`)
     __slots__ = ("_outer", "_value")
 
     def __init__(
-        self, name: str = "", *, origin: str = "", tags: Mapping[str, str] | None = None, probing: bool = False
+        self,
+        name: str | None = "",
+        *,
+        origin: str | None = "",
+        tags: Mapping[str, str | None] | None = None,
+        probing: bool = False,
     ) -> None:
         self._outer = _current.get()
         outer = self._outer or Context()
+        # What is no text counts as its text: `tags={"tenant": 42}` is meant, and rules compare texts.
+        told = {str(tag): str(value) for tag, value in (tags or {}).items() if value is not None}
         self._value = Context(
-            name or outer.name, origin or outer.origin, {**outer.tags, **(tags or {})}, probing or outer.probing
+            str(name or outer.name), str(origin or outer.origin), {**outer.tags, **told}, probing or outer.probing
         )
 
     def __enter__(self) -> Context:

@@ -30,7 +30,7 @@ from sentinel_core.listeners import BlockListener, BreakerListener, Listeners
 from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
-from sentinel_core.plan import NO_TAGS, PLAIN, Args, Plan, Snapshot
+from sentinel_core.plan import NO_TAGS, PLAIN, Given, Plan, Snapshot
 from sentinel_core.remarks import annotated, refuse_as_java
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
@@ -218,9 +218,9 @@ class Engine(Gate):
         self,
         resource: str,
         *,
-        origin: str = "",
-        context: str = "",
-        args: Args = (),
+        origin: str | None = "",
+        context: str | None = "",
+        args: Given = (),
         count: int = 1,
         priority: bool = False,
         inbound: bool = False,
@@ -253,7 +253,8 @@ class Engine(Gate):
         ambient = current()
         tags = NO_TAGS if ambient is None else ambient.tags
         core, metrics = self.core, self.metrics
-        if not core.inside(lambda: metrics.report(now, metric, ok, resource, dimension, tags, count)):
+        value = None if dimension is None else str(dimension)
+        if not core.inside(lambda: metrics.report(now, metric, ok, resource, value, tags, count)):
             core.beyond("dimensions", f"{dimension!r} of {resource!r}")
         if core.news:
             self._news_ready()

@@ -31,6 +31,8 @@ PROBED: Final = -(1 << 30)
 
 Args = tuple[Any, ...]
 T = TypeVar("T")
+Given = Sequence[Any] | None
+"""The arguments of a call as callers give them."""
 NO_TAGS: Final[Mapping[str, str]] = {}
 
 

@@ -16,10 +16,22 @@ GAUGES: Final = 10_000
 """Gauges that are kept; beyond it new names are refused and counted."""
 
 
-class RateWindow:
-    """Good and bad samples of the last `interval` ns, in ten buckets, and of all time since it was cleared."""
+class Tenth:
+    """The samples of a tenth of a window."""
 
-    __slots__ = ("bad", "bads", "end", "length", "starts", "total", "totals")
+    __slots__ = ("bad", "start", "total")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.total = 0
+        self.bad = 0
+
+
+class RateWindow:
+    """Good and bad samples of the last `interval` ns, in ten buckets. Whatever is interrupted in the middle (by a signal
+    handler that raises) is right again with the next bucket."""
+
+    __slots__ = ("bad", "buckets", "end", "length", "total")
 
     def __init__(self, interval: int) -> None:
         self.length = max(interval // BUCKETS, 1)
@@ -30,32 +42,29 @@ class RateWindow:
         """Forgets every sample."""
         self.total = 0
         self.bad = 0
-        self.totals: list[int] = [0]
-        self.bads: list[int] = [0]
-        self.starts: list[int] = [self.end - self.length]
+        self.buckets = [Tenth(self.end - self.length)]
 
     def roll(self, now: int) -> None:
         """Drops the buckets that have left at `now`."""
         if now < self.end:
             return
         start = now - now % self.length
-        self.end = start + self.length
         first = start - (BUCKETS - 1) * self.length
-        while self.starts and self.starts[0] < first:
-            self.total -= self.totals.pop(0)
-            self.bad -= self.bads.pop(0)
-            del self.starts[0]
-        self.starts.append(start)
-        self.totals.append(0)
-        self.bads.append(0)
+        buckets = [bucket for bucket in self.buckets if bucket.start >= first]
+        self.total = sum([bucket.total for bucket in buckets])
+        self.bad = sum([bucket.bad for bucket in buckets])
+        buckets.append(Tenth(start))
+        self.buckets = buckets
+        self.end = start + self.length
 
     def add(self, now: int, ok: bool, count: int) -> None:
         self.roll(now)
+        newest = self.buckets[-1]
         self.total += count
-        self.totals[-1] += count
+        newest.total += count
         if not ok:
             self.bad += count
-            self.bads[-1] += count
+            newest.bad += count
 
     def percent(self) -> float:
         """Bad samples in percent, 0 without samples."""
