@@ -94,6 +94,7 @@ class Checker:
         "enters",
         "idle",
         "kind",
+        "lends",
         "rule",
         "wait",
     )
@@ -103,7 +104,7 @@ class Checker:
     wait: int
     """Set by `check` when it answers WAIT or BORROWED; ns."""
     again: bool
-    """Asked a second time after a wait, because what it counts may have changed (concurrency)."""
+    """Asked a second time after a wait, because what it looks at may have changed (concurrency, a breaker)."""
     demands_call: bool
     """Looks at the Call: origin, context, args, priority. Otherwise it may be handed PLAIN."""
     by_args: bool
@@ -114,6 +115,8 @@ class Checker:
     """Needs the resource counted by context."""
     by_tags: bool
     """Looks at the tags of the context."""
+    lends: bool
+    """Answers PROBE: a call that holds a permit is not asked again."""
     idle: bool
     """Passes every call and need not be asked. The checker itself says when that begins and ends (a closed breaker)."""
     enters: bool
@@ -131,6 +134,7 @@ class Checker:
         self.by_origin = False
         self.by_context = False
         self.by_tags = False
+        self.lends = False
         self.idle = False
         self.enters = False
         self.completes = False
@@ -252,17 +256,24 @@ class Plan:
 
     def resume(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
         """Goes on after a wait that `admit` asked for, with what it returned as `begin`. Returns as `admit`."""
-        if begin > len(self.checkers):
-            self.node.threads += 1
-            for other in call.nodes:
-                other.threads += 1
-            return 0 if held < 0 else PROBED
-        for index in range(begin):
+        ahead = begin > len(self.checkers)
+        place = begin - len(self.checkers) if ahead else begin
+        for index in range(place):
             checker = self.checkers[index]
-            if checker.again and checker.check(now, count, call) == BLOCK:
-                self.release(now, begin, held)
+            if not checker.again or (checker.lends and held >= 0):
+                continue
+            verdict = checker.check(now, count, call)
+            if verdict == BLOCK:
+                self.release(now, place, held)
                 return self.refuse(now, count, call, index + 1, -1)
-        return self.admit(now, count, call, begin, held)
+            if verdict == PROBE:
+                held = self.node.era
+        if not ahead:
+            return self.admit(now, count, call, begin, held)
+        self.node.threads += 1
+        for other in call.nodes:
+            other.threads += 1
+        return 0 if held < 0 else PROBED
 
     def refuse(self, now: int, count: int, call: Call, place: int, held: int) -> int:
         """Counts a block by the checker at `place` (from 1) and gives back what those in front of it have lent."""

@@ -150,6 +150,21 @@ def test_concurrency_holds_for_a_call_that_waited(engine: Engine, clock: FakeClo
     assert engine.stats("r").threads == 1
 
 
+def test_concurrency_holds_for_a_call_that_borrowed(engine: Engine, clock: FakeClock) -> None:
+    """Priority passes a call ahead of its second, not ahead of a limit of calls at once that stands in front."""
+    threads = {"resource": "r", "grade": 0, "count": 2}
+    engine.load_rules("flow", [threads, {"resource": "r", "count": 5}])
+    for _ in range(5):
+        engine.entry("r").exit()
+    clock.advance(600)
+    core = engine.core
+    waiting = [core.begin("r", "", "", (), 1, True, False) for _ in range(4)]
+    clock.advance(400)
+    outcomes = [core.resume(each) for each in waiting]  # type: ignore[arg-type]  # all of them wait
+    assert [bool(outcome) for outcome in outcomes] == [True, True, False, False]
+    assert engine.stats("r").threads == 2
+
+
 def test_equal_rules_count_once(engine: Engine, clock: FakeClock) -> None:
     """E04: two equal queues would double every distance."""
     engine.load_rules("flow", flow(count=10, controlBehavior=2) * 2)
