@@ -172,6 +172,25 @@ class Metrics:
             for metric, held in self.samples.items()
             if (still := [samples for samples in held if id(samples) in kept])
         }
+        self.trim()
+
+    def trim(self) -> None:
+        """Forgets gauges beyond the bound, which rules that are gone asked for: of those with a dimension that no rule
+        looks at, then of all, the ones that were not set for longest."""
+        over = len(self.gauges) - GAUGES
+        if over <= 0:
+            return
+        by_dimension: set[tuple[str, str]] = set()
+        for metric, held in self.samples.items():
+            for samples in held:
+                if samples.dimension is not None:
+                    by_dimension.update([(metric, samples.resource), (metric, "")])
+        ages = [
+            (not key[2] or (key[0], key[1]) in by_dimension, gauge.at, key) for key, gauge in self.gauges.items()
+        ]
+        for _, _, key in sorted(ages)[:over]:
+            del self.gauges[key]
+        self.made += 1
 
     def report(
         self,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sentinel_core import Blocked, Engine, FlowException, context
+from sentinel_core.entry import Waiting
 from sentinel_core.testing import FakeClock
 
 Passes = Callable[..., int]
@@ -237,3 +238,16 @@ def test_the_queue_of_a_warming_rule_shares_the_start_too(engine: Engine, clock:
     for _ in range(2):
         engine.entry("r").exit()
     assert clock.waits == [100], "at full speed; 300 ms when cold"
+
+
+@pytest.mark.parametrize(("compat", "waits"), [(None, [1000, 2000]), ("sentinel-1.8.9", [])])
+def test_a_warm_up_too_short_for_its_count_queues_at_full_speed_and_not_at_all_in_java(
+    clock: FakeClock, compat: str | None, waits: list[int]
+) -> None:
+    """The curve has no length: Java's distance is zero times infinity, which it rounds to 0."""
+    engine = Engine(clock=clock, compat=compat)
+    short = {"count": 1, "controlBehavior": 3, "warmUpPeriodSec": 1, "maxQueueingTimeMs": 5000}
+    engine.load_rules("flow", flow(**short))
+    core = engine.core
+    outcomes = [core.begin("r", "", "", (), 1, False, False) for _ in range(3)]
+    assert [each.wait // 1_000_000 for each in outcomes if isinstance(each, Waiting)] == waits
