@@ -383,7 +383,8 @@ class Runtime:
     """What every part of the hot path shares."""
 
     __slots__ = (
-        "alone", "bounds", "busy", "compat", "failed", "held", "inbound", "lock", "monotonic_ns", "news", "news_ready", "owner",
+        "alone", "bounds", "busy", "compat", "failed", "held", "inbound", "lock", "monotonic_ns", "news", "news_ready",
+        "owner",
     )  # fmt: skip
 
     def __init__(
@@ -429,6 +430,8 @@ class Runtime:
 
     def inside(self, function: Callable[[], T]) -> T:
         """Runs code outside the hot path where several statements belong together. May be nested."""
+        if self.alone:  # one compiled step is whole by itself, and between two steps of Python code nobody waits
+            return function()
         me = get_ident()
         before, self.busy = self.busy and self.give_way(), True
         outer, self.owner = self.owner, me

@@ -63,7 +63,7 @@ def breaking(snapshot: Snapshot, runtime: Runtime, most: int) -> tuple[list[dict
         if all(checker.idle or checker.rule is None for checker in plan.checkers):
             continue
         for kind, rule, live in live_values(plan, runtime):
-            if "state" not in live or live["state"] == CLOSED.upper() and "metric" not in live:
+            if "state" not in live or (live["state"] == CLOSED.upper() and "metric" not in live):
                 continue
             if len(found) < most:
                 found.append({"resource": resource, "kind": kind, "rule": rule.path, **live})

@@ -28,7 +28,7 @@ class Tenth:
 
 
 class RateWindow:
-    """Good and bad samples of the last `interval` ns, in ten buckets. Whatever is interrupted in the middle (by a signal
+    """Good and bad samples of the last `interval` ns, in ten buckets. What is interrupted in the middle (by a signal
     handler that raises) is right again with the next bucket."""
 
     __slots__ = ("bad", "buckets", "end", "length", "total")
@@ -185,9 +185,7 @@ class Metrics:
             for samples in held:
                 if samples.dimension is not None:
                     by_dimension.update([(metric, samples.resource), (metric, "")])
-        ages = [
-            (not key[2] or (key[0], key[1]) in by_dimension, gauge.at, key) for key, gauge in self.gauges.items()
-        ]
+        ages = [(not key[2] or (key[0], key[1]) in by_dimension, gauge.at, key) for key, gauge in self.gauges.items()]
         for _, _, key in sorted(ages)[:over]:
             del self.gauges[key]
         self.made += 1

@@ -195,11 +195,14 @@ def test_compat_restores_java(clock: FakeClock) -> None:
     assert state(engine) == "CLOSED"
 
 
+CALL = ("r", "", "", ("x",), 1, False, False)
+
+
 def queued(engine: Engine, calls: int) -> list[Waiting]:
     """Calls that wait behind the breaker, in the queue of a parameter rule."""
     queue = {"resource": "r", "paramIdx": 0, "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 60_000}
     engine.load_rules("param_flow", [queue])
-    outcomes = [engine.core.begin("r", "", "", ("x",), 1, False, False) for _ in range(calls + 1)]
+    outcomes = [engine.core.begin(*CALL) for _ in range(calls + 1)]
     first, *waiting = outcomes
     assert isinstance(first, Entry)
     first.trace(TimeoutError())
@@ -232,7 +235,7 @@ def test_a_probe_that_queues_is_not_asked_for_its_own_permit(engine: Engine, clo
     engine.load_rules("degrade", rule(grade=2, count=0, minRequestAmount=1, timeWindow=1))
     (_, last) = queued(engine, 2)
     clock.advance(1000)
-    probe = engine.core.begin("r", "", "", ("x",), 1, False, False)
+    probe = engine.core.begin(*CALL)
     assert isinstance(probe, Waiting)
     assert state(engine) == "HALF_OPEN"
     assert isinstance(engine.core.resume(last), Blocked)

@@ -159,7 +159,8 @@ def test_concurrency_holds_for_a_call_that_borrowed(engine: Engine, clock: FakeC
         engine.entry("r").exit()
     clock.advance(600)
     core = engine.core
-    waiting = [core.begin("r", "", "", (), 1, True, False) for _ in range(4)]
+    call = ("r", "", "", (), 1, True, False)
+    waiting = [core.begin(*call) for _ in range(4)]
     clock.advance(400)
     outcomes = [core.resume(each) for each in waiting]  # type: ignore[arg-type]  # all of them wait
     assert [bool(outcome) for outcome in outcomes] == [True, True, False, False]
@@ -249,5 +250,6 @@ def test_a_warm_up_too_short_for_its_count_queues_at_full_speed_and_not_at_all_i
     short = {"count": 1, "controlBehavior": 3, "warmUpPeriodSec": 1, "maxQueueingTimeMs": 5000}
     engine.load_rules("flow", flow(**short))
     core = engine.core
-    outcomes = [core.begin("r", "", "", (), 1, False, False) for _ in range(3)]
+    call = ("r", "", "", (), 1, False, False)
+    outcomes = [core.begin(*call) for _ in range(3)]
     assert [each.wait // 1_000_000 for each in outcomes if isinstance(each, Waiting)] == waits
