@@ -254,7 +254,7 @@ class Engine(Gate):
         tags = NO_TAGS if ambient is None else ambient.tags
         core, metrics = self.core, self.metrics
         value = None if dimension is None else str(dimension)
-        if not core.inside(lambda: metrics.report(now, metric, ok, resource, value, tags, count)):
+        if not core.inside(lambda: metrics.report(now, metric, bool(ok), resource, value, tags, count)):
             core.beyond("dimensions", f"{dimension!r} of {resource!r}")
         if core.news:
             self._news_ready()
@@ -267,7 +267,8 @@ class Engine(Gate):
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         core, metrics = self.core, self.metrics
-        if not core.inside(lambda: metrics.set_gauge(now, metric, number, resource, dimension)):
+        tag = None if dimension is None else str(dimension)
+        if not core.inside(lambda: metrics.set_gauge(now, metric, number, resource, tag)):
             core.beyond("gauges", f"{metric} of {resource!r}, {dimension!r}")
         if core.news:
             self._news_ready()

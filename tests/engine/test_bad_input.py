@@ -276,3 +276,17 @@ def test_a_tag_that_is_no_text_counts_as_its_text(engine: Engine, tenant: Any) -
 def test_a_tag_of_none_is_none(engine: Engine) -> None:
     with context(tags={"tenant": "a"}), context(tags={"tenant": None}) as inner:
         assert inner.tags == {"tenant": "a"}
+
+
+@pytest.mark.parametrize(("ok", "failed"), [(None, 100.0), ("", 100.0), (1, 0.0), ("sent", 0.0)])
+def test_a_sample_is_as_true_as_what_is_said_of_it(engine: Engine, ok: Any, failed: float) -> None:
+    """`ok=response and response.ok`"""
+    engine.load_rules("biz_metric", [{"resource": "r", "bizMetricType": "FAIL_RATE", "threshold": 5}])
+    engine.report("FAIL_RATE", ok=ok, resource="r")
+    assert engine.breakers("r")[0]["value"] == failed
+
+
+def test_a_gauge_of_a_dimension_that_is_no_text_is_that_of_its_text(engine: Engine) -> None:
+    shop: Any = 42
+    engine.gauge("DEPTH", 7, dimension=shop)
+    assert engine.metrics.gauge("DEPTH", "", "42") is not None
