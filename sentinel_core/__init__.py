@@ -11,9 +11,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if os.environ.get("SENTINEL_PURE"):
-    from sentinel_core.interpreted import prefer_sources
+    from sentinel_core import interpreted
 
-    prefer_sources()  # before the first hot module is imported
+    interpreted.prefer_sources()  # before the first hot module is imported
 
 from sentinel_core.context import context
 from sentinel_core.default import (

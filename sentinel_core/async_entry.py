@@ -6,7 +6,7 @@ from types import TracebackType
 
 from sentinel_core.entry import Blocked, Entry, Waiting
 from sentinel_core.gate import Core, Outcome
-from sentinel_core.plan import Args
+from sentinel_core.plan import Given
 
 
 def waited(core: Core, outcome: Outcome) -> Entry | Blocked:
@@ -38,9 +38,9 @@ class AsyncEntry:
         self,
         core: Core,
         resource: str,
-        origin: str,
-        context: str,
-        args: Args,
+        origin: str | None,
+        context: str | None,
+        args: Given,
         count: int,
         priority: bool,
         inbound: bool,

@@ -33,6 +33,10 @@ class Context:
     tags: Mapping[str, str] = field(default_factory=dict)
     probing: bool = False
     """The caller said that this is its probe."""
+    outer: Context | None = field(default=None, repr=False, compare=False)
+    """What it replaced."""
+    block: context | None = field(default=None, repr=False, compare=False)
+    """Whose block it is."""
 
 
 _current: ContextVar[Context | None] = ContextVar("sentinel_context", default=None)
@@ -44,27 +48,44 @@ def current() -> Context | None:
 
 
 class context:  # noqa: N801 (used as a verb: `with context("order-api"):`)
-    """Runs its block under a context. Inner ones replace outer ones; what they leave empty is inherited."""
+    """Runs its block under a context. Inner ones replace outer ones; what they leave empty is inherited. One object may
+    serve many blocks, also at once."""
 
-    __slots__ = ("_outer", "_value")
+    __slots__ = ("_name", "_origin", "_probing", "_tags")
 
     def __init__(
-        self, name: str = "", *, origin: str = "", tags: Mapping[str, str] | None = None, probing: bool = False
+        self,
+        name: str | None = "",
+        *,
+        origin: str | None = "",
+        tags: Mapping[str, str | None] | None = None,
+        probing: bool = False,
     ) -> None:
-        self._outer = _current.get()
-        outer = self._outer or Context()
-        self._value = Context(
-            name or outer.name, origin or outer.origin, {**outer.tags, **(tags or {})}, probing or outer.probing
-        )
+        # What is no text counts as its text: `tags={"tenant": 42}` is meant, and rules compare texts.
+        self._name = str(name or "")
+        self._origin = str(origin or "")
+        self._tags = {str(tag): str(value) for tag, value in (tags or {}).items() if value is not None}
+        self._probing = probing
 
     def __enter__(self) -> Context:
-        _current.set(self._value)
-        return self._value
+        before = _current.get()
+        outer = before or Context()
+        value = Context(
+            self._name or outer.name,
+            self._origin or outer.origin,
+            {**outer.tags, **self._tags},
+            self._probing or outer.probing,
+            before,
+            self,
+        )
+        _current.set(value)
+        return value
 
     def __exit__(self, *_: object) -> None:
         # Set, not reset by token: a generator closed by the collector ends in another context, where a token raises.
-        if _current.get() is self._value:
-            _current.set(self._outer)
+        value = _current.get()
+        if value is not None and value.block is self:
+            _current.set(value.outer)
 
 
 def probing() -> bool:

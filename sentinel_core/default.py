@@ -11,7 +11,7 @@ from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException
 from sentinel_core.guard import F, Failed, GuardOptions, guarding
 from sentinel_core.guarded import Handler
-from sentinel_core.plan import Args
+from sentinel_core.plan import Given
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
@@ -39,9 +39,9 @@ def set_default_engine(engine: Engine | None) -> Engine | None:
 def entry(
     resource: str,
     *,
-    origin: str = "",
-    context: str = "",
-    args: Args = (),
+    origin: str | None = "",
+    context: str | None = "",
+    args: Given = (),
     count: int = 1,
     priority: bool = False,
     inbound: bool = False,
@@ -55,9 +55,9 @@ def entry(
 def aentry(
     resource: str,
     *,
-    origin: str = "",
-    context: str = "",
-    args: Args = (),
+    origin: str | None = "",
+    context: str | None = "",
+    args: Given = (),
     count: int = 1,
     priority: bool = False,
     inbound: bool = False,

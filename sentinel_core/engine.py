@@ -31,7 +31,7 @@ from sentinel_core.listeners import BlockListener, BreakerListener, Listeners
 from sentinel_core.modes import EVERYTHING, SHADOW
 from sentinel_core.node import Node
 from sentinel_core.options import SENTINEL_1_8_9, SENTINEL_SLOT_ORDER, Statistics
-from sentinel_core.plan import NO_TAGS, PLAIN, Args, Plan, Snapshot
+from sentinel_core.plan import NO_TAGS, PLAIN, Given, Plan, Snapshot
 from sentinel_core.remarks import annotated, refuse_as_java
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, parse_rules
 from sentinel_core.slots import discover, ordered
@@ -223,9 +223,9 @@ class Engine(Gate):
         self,
         resource: str,
         *,
-        origin: str = "",
-        context: str = "",
-        args: Args = (),
+        origin: str | None = "",
+        context: str | None = "",
+        args: Given = (),
         count: int = 1,
         priority: bool = False,
         inbound: bool = False,
@@ -257,10 +257,11 @@ class Engine(Gate):
         now = self.clock.monotonic_ns()
         ambient = current()
         tags = NO_TAGS if ambient is None else ambient.tags
-        with self.core.section:
-            if not self.metrics.report(now, metric, ok, resource, dimension, tags, count):
-                self.core.beyond("dimensions", f"{dimension!r} of {resource!r}")
-        if self.core.news:
+        core, metrics = self.core, self.metrics
+        value = None if dimension is None else str(dimension)
+        if not core.inside(lambda: metrics.report(now, metric, bool(ok), resource, value, tags, count)):
+            core.beyond("dimensions", f"{dimension!r} of {resource!r}")
+        if core.news:
             self._news_ready()
 
     def gauge(self, metric: str, value: float, *, resource: str | None = None, dimension: str | None = None) -> None:
@@ -270,10 +271,11 @@ class Engine(Gate):
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        with self.core.section:
-            if not self.metrics.set_gauge(now, metric, number, resource, dimension):
-                self.core.beyond("gauges", f"{metric} of {resource!r}, {dimension!r}")
-        if self.core.news:
+        core, metrics = self.core, self.metrics
+        tag = None if dimension is None else str(dimension)
+        if not core.inside(lambda: metrics.set_gauge(now, metric, number, resource, tag)):
+            core.beyond("gauges", f"{metric} of {resource!r}, {dimension!r}")
+        if core.news:
             self._news_ready()
 
     def _plan(self, resource: str) -> Plan:
@@ -327,21 +329,18 @@ class Engine(Gate):
     def stats(self, resource: str) -> Stats:
         """The counts of a resource now; zeros for one that was never called."""
         now = self.clock.monotonic_ns()
-        with self.core.section:
-            return stats_of(self._compiler.nodes.get(resource), now)
+        return self.core.inside(lambda: stats_of(self._compiler.nodes.get(resource), now))
 
     def totals(self, resource: str) -> Totals:
         """The counts of a resource, or of all inbound calls (`INBOUND`), since the engine first saw it."""
-        with self.core.section:
-            return totals_of(self.node(resource))
+        return self.core.inside(lambda: totals_of(self.node(resource)))
 
     def seconds(self, resource: str, after: int) -> list[Bucket]:
         """The counts of a resource, or of all inbound calls, for every second of the last minute that is over and began
         after `after` (monotonic ns); only where `Statistics.minutes` has them kept."""
         now = self.clock.monotonic_ns()
-        with self.core.section:
-            node = self.node(resource)
-            return node.seconds(now, after) if node is not None else []
+        node = self.node(resource)
+        return self.core.inside(lambda: node.seconds(now, after)) if node is not None else []
 
     def node(self, resource: str) -> Node | None:
         """The live counters of a resource, or of all inbound calls (`INBOUND`); for exporters and tests."""
@@ -371,13 +370,10 @@ class Engine(Gate):
 
     def shadows(self) -> tuple[dict[str, Any], ...]:
         """What each shadow rule at work would have done: resource, kind, rule, calls to block and to delay."""
-        with self.core.section:
-            return tuple(shadows_of(self.snapshot))
+        return self.core.inside(lambda: tuple(shadows_of(self.snapshot)))
 
     def _live(self, plan: Plan) -> list[tuple[Kind, Any, dict[str, Any]]]:
-        now = self.clock.monotonic_ns()
-        with self.core.section:
-            return views.live_values(plan, now)
+        return views.live_values(plan, self.core)
 
     def on_breaker(self, listener: BreakerListener) -> Callable[[], None]:
         """Adds a listener for the moves of breakers; returns what removes it again."""
@@ -430,17 +426,16 @@ class Engine(Gate):
     def hold_for_fork(self) -> None:
         """Waits until nobody is half way through a swap or a count, and keeps it so."""
         self._build_lock.acquire()
-        self.core.section.__enter__()
+        self.core.hold()
 
     def let_go_after_fork(self) -> None:
         """In the parent: goes on."""
-        self.core.section.__exit__(None, None, None)
+        self.core.let_go()
         self._build_lock.release()
 
     def renew_after_fork(self) -> None:
         """In the child: locks and counters of its own. Starts nothing."""
         core = self.core
-        core.section.__exit__(None, None, None)
         core.renew_after_fork()
         self._build_lock = threading.RLock()
         self._subscribe_lock = threading.Lock()

@@ -28,10 +28,11 @@ def remember(engine: Engine) -> None:
 
 
 def _before() -> None:
-    engines = sorted(_engines, key=id)
-    for engine in engines:
+    held: list[Engine] = []
+    _held.append(held)  # first: what is held is let go, even if a signal handler raises in the middle
+    for engine in sorted(_engines, key=id):
         engine.hold_for_fork()
-    _held.append(engines)
+        held.append(engine)
 
 
 def _after_in_parent() -> None:

@@ -17,8 +17,8 @@ from sentinel_core.clock import Clock
 from sentinel_core.context import current as current_context
 from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
 from sentinel_core.node import ClusterNode, Node
-from sentinel_core.plan import NO_TAGS, PLAIN, PROBED, Args, Call, Plan, Runtime, Snapshot
-from sentinel_core.section import Section, remember
+from sentinel_core.plan import NO_TAGS, PLAIN, PROBED, Call, Given, Plan, Runtime, Snapshot
+from sentinel_core.section import remember
 
 DEFAULT_CONTEXT: Final = "sentinel_default_context"
 """The entrance of calls that name none."""
@@ -32,13 +32,13 @@ ORIGINS: Final = "origins"
 Outcome = Entry | Blocked | Waiting
 
 
-remember(Plan.admit, Plan.complete)
+remember(Plan.admit, Plan.resume, Plan.complete)
 
 
 class Core(Runtime):
     """The steps of a call. Not to be inherited from: compiled, its methods call each other directly."""
 
-    __slots__ = ("clock", "compile", "observer", "section", "snapshot", "unchecked")
+    __slots__ = ("clock", "compile", "observer", "snapshot", "unchecked")
 
     def __init__(
         self,
@@ -52,8 +52,6 @@ class Core(Runtime):
     ) -> None:
         super().__init__(clock.monotonic_ns, inbound, compat, failed, news_ready)
         self.clock = clock
-        self.section = Section(self)
-        """For code outside the hot path, where several statements belong together."""
         self.snapshot = Snapshot(0, {}, {}, {})
         """What runs now. Replaced by assignment, never edited."""
         self.compile = compile_plan
@@ -64,7 +62,14 @@ class Core(Runtime):
         """Hears of every refusal; never raises."""
 
     def begin(
-        self, resource: str, origin: str, context: str, args: Args, count: int, priority: bool, inbound: bool
+        self,
+        resource: str,
+        origin: str | None,
+        context: str | None,
+        args: Given,
+        count: int,
+        priority: bool,
+        inbound: bool,
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
         now: int = self.monotonic_ns()
@@ -108,7 +113,8 @@ class Core(Runtime):
         """The next step of a call that has waited."""
         now: int = self.monotonic_ns()
         plan = waited.plan
-        with self.section:
+        try:
+            before, self.busy = self.busy and self.give_way(), True
             try:
                 code = plan.resume(now, waited.count, waited.call, waited.begin, waited.held)
                 if code > 0:
@@ -116,9 +122,13 @@ class Core(Runtime):
                         waited.resource, plan, waited.snapshot, waited.call, waited.start, waited.count, code
                     )
                 era = plan.node.era
-            except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
-                self.failed(error)
-                return self.unchecked(waited.start, waited.count)
+            finally:
+                self.busy = before
+                if before:
+                    self.give_back()
+        except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
+            self.failed(error)
+            return self.unchecked(waited.start, waited.count)
         if self.news:
             self.news_ready()
         if code == 0:
@@ -128,7 +138,7 @@ class Core(Runtime):
         blocked = Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
         return self.refuse(blocked, waited.count, "")
 
-    def refuse(self, blocked: Blocked, count: int, origin: str) -> Blocked:
+    def refuse(self, blocked: Blocked, count: int, origin: str | None) -> Blocked:
         """Tells of a refusal where somebody listens."""
         if self.observer is not None:
             ambient = current_context()
@@ -138,8 +148,13 @@ class Core(Runtime):
     def abandon(self, waited: Waiting) -> None:
         """The caller gave up while it waited: permits of half-open breakers come back."""
         now: int = self.monotonic_ns()
-        with self.section:
+        before, self.busy = self.busy and self.give_way(), True
+        try:
             waited.plan.release(now, waited.begin, waited.held)
+        finally:
+            self.busy = before
+            if before:
+                self.give_back()
         if self.news:
             self.news_ready()
 
@@ -151,8 +166,11 @@ class Core(Runtime):
             self.abandon(waited)
             raise
 
-    def describe(self, plan: Plan, origin: str, context: str, args: Args, priority: bool, inbound: bool) -> Call:
+    def describe(
+        self, plan: Plan, origin: str | None, context: str | None, args: Given, priority: bool, inbound: bool
+    ) -> Call:
         """What the call says of itself, completed from the ambient context, with the nodes that count it."""
+        given = () if args is None else args
         tags = NO_TAGS
         if not origin or not context or plan.by_tags:
             ambient = current_context()
@@ -160,7 +178,8 @@ class Core(Runtime):
                 origin = origin or ambient.origin
                 context = context or ambient.name
                 tags = ambient.tags
-        call = Call(origin, context, keys_of(args, self.failed) if plan.by_args else args, priority, inbound)
+        keys = keys_of(given, self.failed) if plan.by_args else tuple(given)
+        call = Call(origin or "", context or "", keys, priority, inbound)
         call.tags = tags
         if plan.by_context:
             call.context = context or DEFAULT_CONTEXT
@@ -203,16 +222,16 @@ class Gate:
         self,
         resource: str,
         *,
-        origin: str = "",
-        context: str = "",
-        args: Args = (),
+        origin: str | None = "",
+        context: str | None = "",
+        args: Given = (),
         count: int = 1,
         priority: bool = False,
         inbound: bool = False,
     ) -> Entry:
         """Enters a resource or raises the BlockException of the rule that refuses. May sleep where a rule queues.
 
-        origin, context   who calls and through which entrance; what is left empty comes from `context(...)`
+        origin, context   who calls and through which entrance; what is left empty, or None, comes from `context(...)`
         args              the arguments that hot-parameter rules look at
         count             how many requests this call stands for
         priority          may borrow from the next window (flow rules that reject)
@@ -233,9 +252,9 @@ class Gate:
         self,
         resource: str,
         *,
-        origin: str = "",
-        context: str = "",
-        args: Args = (),
+        origin: str | None = "",
+        context: str | None = "",
+        args: Given = (),
         count: int = 1,
         priority: bool = False,
         inbound: bool = False,

@@ -54,8 +54,7 @@ class Listeners:
     def tell(self) -> None:
         """Tells the news of the core."""
         core = self._core
-        with core.section:
-            news, core.news = core.news, []
+        news = core.inside(self._take)
         for happened in news:
             if isinstance(happened, Exception):
                 core.failed(happened)
@@ -65,6 +64,11 @@ class Listeners:
                 logger.warning("%s", happened.text)
             else:
                 self._moved(happened)
+
+    def _take(self) -> list[Transition | Beyond | Notice | Exception]:
+        core = self._core
+        news, core.news = core.news, []
+        return news
 
     def _moved(self, transition: Transition) -> None:
         for listener in self._breaker:

@@ -12,8 +12,8 @@ The vocabulary of a decision is an int, so that passing and blocking build nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import RLock
-from typing import Any, Final
+from threading import RLock, get_ident
+from typing import Any, Final, TypeVar
 
 from mypy_extensions import mypyc_attr
 
@@ -30,6 +30,9 @@ PROBED: Final = -(1 << 30)
 """What `Plan.admit` and `Plan.resume` return instead of 0 where a call passed that holds a permit."""
 
 Args = tuple[Any, ...]
+T = TypeVar("T")
+Given = Sequence[Any] | None
+"""The arguments of a call as callers give them."""
 NO_TAGS: Final[Mapping[str, str]] = {}
 
 
@@ -91,6 +94,7 @@ class Checker:
         "enters",
         "idle",
         "kind",
+        "lends",
         "rule",
         "wait",
     )
@@ -100,7 +104,7 @@ class Checker:
     wait: int
     """Set by `check` when it answers WAIT or BORROWED; ns."""
     again: bool
-    """Asked a second time after a wait, because what it counts may have changed (concurrency)."""
+    """Asked a second time after a wait, because what it looks at may have changed (concurrency, a breaker)."""
     demands_call: bool
     """Looks at the Call: origin, context, args, priority. Otherwise it may be handed PLAIN."""
     by_args: bool
@@ -111,6 +115,8 @@ class Checker:
     """Needs the resource counted by context."""
     by_tags: bool
     """Looks at the tags of the context."""
+    lends: bool
+    """Answers PROBE: a call that holds a permit is not asked again."""
     idle: bool
     """Passes every call and need not be asked. The checker itself says when that begins and ends (a closed breaker)."""
     enters: bool
@@ -128,6 +134,7 @@ class Checker:
         self.by_origin = False
         self.by_context = False
         self.by_tags = False
+        self.lends = False
         self.idle = False
         self.enters = False
         self.completes = False
@@ -249,17 +256,24 @@ class Plan:
 
     def resume(self, now: int, count: int, call: Call, begin: int, held: int) -> int:
         """Goes on after a wait that `admit` asked for, with what it returned as `begin`. Returns as `admit`."""
-        if begin > len(self.checkers):
-            self.node.threads += 1
-            for other in call.nodes:
-                other.threads += 1
-            return 0 if held < 0 else PROBED
-        for index in range(begin):
+        ahead = begin > len(self.checkers)
+        place = begin - len(self.checkers) if ahead else begin
+        for index in range(place):
             checker = self.checkers[index]
-            if checker.again and checker.check(now, count, call) == BLOCK:
-                self.release(now, begin, held)
+            if not checker.again or (checker.lends and held >= 0):
+                continue
+            verdict = checker.check(now, count, call)
+            if verdict == BLOCK:
+                self.release(now, place, held)
                 return self.refuse(now, count, call, index + 1, -1)
-        return self.admit(now, count, call, begin, held)
+            if verdict == PROBE:
+                held = self.node.era
+        if not ahead:
+            return self.admit(now, count, call, begin, held)
+        self.node.threads += 1
+        for other in call.nodes:
+            other.threads += 1
+        return 0 if held < 0 else PROBED
 
     def refuse(self, now: int, count: int, call: Call, place: int, held: int) -> int:
         """Counts a block by the checker at `place` (from 1) and gives back what those in front of it have lent."""
@@ -369,7 +383,8 @@ class Runtime:
     """What every part of the hot path shares."""
 
     __slots__ = (
-        "alone", "bounds", "busy", "compat", "failed", "inbound", "lock", "monotonic_ns", "news", "news_ready", "owner",
+        "alone", "bounds", "busy", "compat", "failed", "held", "inbound", "lock", "monotonic_ns", "news", "news_ready",
+        "owner",
     )  # fmt: skip
 
     def __init__(
@@ -388,7 +403,9 @@ class Runtime:
         self.busy = self.lock is not None
         """Somebody is in the critical section (see `sentinel_core.section`)."""
         self.owner = 0
-        """The thread that is in a `Section`, 0 for nobody."""
+        """The thread that is in `inside`, or holds the section around a fork; 0 for nobody."""
+        self.held = (False, 0)
+        """`busy` and `owner` as they were before `hold`."""
         self.inbound = inbound
         """All inbound calls of the process (`__total_inbound_traffic__`)."""
         self.compat = compat
@@ -410,6 +427,35 @@ class Runtime:
         """For who gave way and got True: ends that."""
         if self.lock is not None:
             self.lock.release()
+
+    def inside(self, function: Callable[[], T]) -> T:
+        """Runs code outside the hot path where several statements belong together. May be nested."""
+        if self.alone:  # one compiled step is whole by itself, and between two steps of Python code nobody waits
+            return function()
+        me = get_ident()
+        before, self.busy = self.busy and self.give_way(), True
+        outer, self.owner = self.owner, me
+        try:
+            return function()
+        finally:
+            self.owner = outer
+            self.busy = before
+            if before:
+                self.give_back()
+
+    def hold(self) -> None:
+        """Takes the section for the time of a fork."""
+        me = get_ident()
+        before, self.busy = self.busy and self.give_way(), True
+        outer, self.owner = self.owner, me
+        self.held = (before, outer)
+
+    def let_go(self) -> None:
+        """Ends `hold`."""
+        before, self.owner = self.held
+        self.busy = before
+        if before:
+            self.give_back()
 
     def renew_after_fork(self) -> None:
         """In the child: nobody is in the section."""

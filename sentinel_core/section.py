@@ -9,6 +9,10 @@ another thread, or to a signal handler, only where a function begins, a loop jum
 is one step that nothing can come between. Who finds the flag set lets the other threads run until it is not: that
 happens once in a switch interval (5 ms) and not once a call.
 
+There may be no call between that line and the `try` that gives the flag back, for an exception of a signal handler
+(Ctrl-C, a time limit) is raised where a call ends or begins. So a section is a `try` and never a `with`: the `__exit__`
+of a class in Python can be interrupted before its first line. `Runtime.inside` is that `try` for code that is not hot.
+
 Compiled by mypyc a section calls no Python code, so no other thread can run inside of it and nobody ever waits. A
 free-threaded build, or an interpreter that is not CPython, has none of that: there the flag is always set and giving
 way is taking a real lock, which is right and serialises all calls of an engine.
@@ -79,26 +83,3 @@ def wait_for_turn(runtime: Runtime) -> bool:
         time.sleep(0 if turn < YIELDS else 0.001)
     runtime.failed(TimeoutError("a thread stayed inside the engine for ten seconds; counts may be wrong by one call"))
     return False
-
-
-class Section:
-    """`with section:` for code outside the hot path, where several statements belong together. May be nested."""
-
-    __slots__ = ("_outer", "_runtime")
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._outer: list[tuple[bool, int]] = []
-
-    def __enter__(self) -> None:
-        runtime, me = self._runtime, threading.get_ident()
-        before, runtime.busy = runtime.busy and runtime.give_way(), True
-        outer, runtime.owner = runtime.owner, me
-        self._outer.append((before, outer))
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        runtime = self._runtime
-        before, runtime.owner = self._outer.pop()
-        runtime.busy = before
-        if before:
-            runtime.give_back()

@@ -69,9 +69,7 @@ class StatusFile:
 
     def _write(self) -> None:
         engine = self._engine
-        breakers, beyond = views.breaking(
-            engine.snapshot, engine.core.section, engine.clock.monotonic_ns, MOST_BREAKERS
-        )
+        breakers, beyond = views.breaking(engine.snapshot, engine.core, MOST_BREAKERS)
         status = {
             "formatVersion": 1,
             "writtenAt": engine.clock.wall().isoformat(timespec="milliseconds"),
@@ -84,7 +82,8 @@ class StatusFile:
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(json.dumps(status, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        text = json.dumps(status, ensure_ascii=False, allow_nan=False)
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # half a surrogate as JSON escapes it
         temporary.replace(path)
 
 

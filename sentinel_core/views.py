@@ -10,15 +10,15 @@ from sentinel_core.activation import Activation
 from sentinel_core.datasources import Subscription
 from sentinel_core.datasources.status import Counters
 from sentinel_core.modes import CLOSED, SHADOW
-from sentinel_core.plan import Plan, Snapshot
+from sentinel_core.plan import Plan, Runtime, Snapshot
 from sentinel_core.rules import Kind, RuleSet, describe_rule
-from sentinel_core.section import Section
 from sentinel_core.slots import Slot
 
 
-def live_values(plan: Plan, now: int) -> list[tuple[Kind, Any, dict[str, Any]]]:
-    """(kind, rule or None, live values) of every checker in order; under the lock."""
-    return [(checker.kind, checker.rule, checker.live(now)) for checker in plan.checkers]
+def live_values(plan: Plan, runtime: Runtime) -> list[tuple[Kind, Any, dict[str, Any]]]:
+    """(kind, rule or None, live values) of every checker in order, all of one moment."""
+    now = runtime.monotonic_ns()
+    return runtime.inside(lambda: [(checker.kind, checker.rule, checker.live(now)) for checker in plan.checkers])
 
 
 def explain(
@@ -54,9 +54,7 @@ def explain(
     ]
 
 
-def breaking(
-    snapshot: Snapshot, section: Section, clock: Callable[[], int], most: int
-) -> tuple[list[dict[str, Any]], int]:
+def breaking(snapshot: Snapshot, runtime: Runtime, most: int) -> tuple[list[dict[str, Any]], int]:
     """The breakers that have something to say: those of business metrics, and others that are not closed. With how many
     there are beyond `most`. Not under one lock: each resource for itself."""
     found: list[dict[str, Any]] = []
@@ -64,10 +62,8 @@ def breaking(
     for resource, plan in list(snapshot.plans.items()):
         if all(checker.idle or checker.rule is None for checker in plan.checkers):
             continue
-        with section:
-            values = [each for each in live_values(plan, clock()) if "state" in each[2]]
-        for kind, rule, live in values:
-            if live["state"] == CLOSED.upper() and "metric" not in live:
+        for kind, rule, live in live_values(plan, runtime):
+            if "state" not in live or (live["state"] == CLOSED.upper() and "metric" not in live):
                 continue
             if len(found) < most:
                 found.append({"resource": resource, "kind": kind, "rule": rule.path, **live})

@@ -16,12 +16,24 @@ GAUGES: Final = 10_000
 """Gauges that are kept; beyond it new names are refused and counted."""
 
 
+class Tenth:
+    """The samples of a tenth of a window."""
+
+    __slots__ = ("bad", "start", "total")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.total = 0
+        self.bad = 0
+
+
 class RateWindow:
-    """Good and bad samples of the last `interval` ns, in ten buckets, and of the time since it was cleared."""
+    """Good and bad samples of the last `interval` ns, in ten buckets, and of the time since it was cleared. What is
+    interrupted in the middle (by a signal handler that raises) is right again with the next bucket."""
 
     __slots__ = (
-        "bad", "bads", "calls", "calls_before", "calls_end", "end", "interval", "length", "since", "since_bad",
-        "starts", "total", "totals",
+        "bad", "buckets", "calls", "calls_before", "calls_end", "end", "interval", "length", "since", "since_bad",
+        "total",
     )  # fmt: skip
 
     def __init__(self, interval: int) -> None:
@@ -41,9 +53,7 @@ class RateWindow:
         self.since_bad = 0
         self.total = 0
         self.bad = 0
-        self.totals: list[int] = [0]
-        self.bads: list[int] = [0]
-        self.starts: list[int] = [self.end - self.length]
+        self.buckets = [Tenth(self.end - self.length)]
 
     def call(self, now: int) -> int:
         """Counts a call that a gauge decides about. Returns how many there were in this interval and the one before."""
@@ -69,25 +79,24 @@ class RateWindow:
         if now < self.end:
             return
         start = now - now % self.length
-        self.end = start + self.length
         first = start - (BUCKETS - 1) * self.length
-        while self.starts and self.starts[0] < first:
-            self.total -= self.totals.pop(0)
-            self.bad -= self.bads.pop(0)
-            del self.starts[0]
-        self.starts.append(start)
-        self.totals.append(0)
-        self.bads.append(0)
+        buckets = [bucket for bucket in self.buckets if bucket.start >= first]
+        self.total = sum([bucket.total for bucket in buckets])
+        self.bad = sum([bucket.bad for bucket in buckets])
+        buckets.append(Tenth(start))
+        self.buckets = buckets
+        self.end = start + self.length
 
     def add(self, now: int, ok: bool, count: int) -> None:
         self.roll(now)
+        newest = self.buckets[-1]
         self.since += count
         self.total += count
-        self.totals[-1] += count
+        newest.total += count
         if not ok:
             self.since_bad += count
             self.bad += count
-            self.bads[-1] += count
+            newest.bad += count
 
     def percent(self) -> float:
         """Bad samples in percent, 0 without samples."""
@@ -217,6 +226,23 @@ class Metrics:
             for metric, held in self.samples.items()
             if (still := [samples for samples in held if id(samples) in kept])
         }
+        self.trim()
+
+    def trim(self) -> None:
+        """Forgets gauges beyond the bound, which rules that are gone asked for: of those with a dimension that no rule
+        looks at, then of all, the ones that were not set for longest."""
+        over = len(self.gauges) - GAUGES
+        if over <= 0:
+            return
+        by_dimension: set[tuple[str, str]] = set()
+        for metric, held in self.samples.items():
+            for samples in held:
+                if samples.dimension is not None:
+                    by_dimension.update([(metric, samples.resource), (metric, "")])
+        ages = [(not key[2] or (key[0], key[1]) in by_dimension, gauge.at, key) for key, gauge in self.gauges.items()]
+        for _, _, key in sorted(ages)[:over]:
+            del self.gauges[key]
+        self.made += 1
 
     def report(
         self,

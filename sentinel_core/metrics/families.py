@@ -91,10 +91,15 @@ class Family:
     def samples(self, reading: Reading) -> list[Sample]:
         """As `read`, but what cannot be read is left out, and the log says so: monitoring must not go blind for it."""
         try:
-            return list(self.read(reading))
+            return [sample._replace(labels=tuple(map(_writable, sample.labels))) for sample in self.read(reading)]
         except Exception as error:  # noqa: BLE001 (an outbox that cannot be read, say, must not hide the rest)
             logger.warning("metric %s cannot be read: %s", self.name, error)
             return []
+
+
+def _writable(label: str) -> str:
+    """A label that can be sent: names come from outside, and half a surrogate in one would end every scrape."""
+    return label if label.isascii() else label.encode("utf-8", "backslashreplace").decode()
 
 
 def families(engine: Engine) -> tuple[Family, ...]:

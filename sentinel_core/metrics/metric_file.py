@@ -118,7 +118,7 @@ class MetricFiles:
         path = self._path
         if path is None or day != self._day or self._size >= self._max_bytes or not self._is_there(path):
             self._open(day)
-        data = "".join(line.text(self._zone) for line in lines).encode()
+        data = "".join(line.text(self._zone) for line in lines).encode("utf-8", "replace")
         append(self._log, data)
         try:
             append(self._index, _PAIR.pack(second, self._size))

@@ -50,6 +50,8 @@ class Breaker(Checker):
         super().__init__("degrade", rule)
         self.demands_call = False
         self.completes = True
+        self.lends = True
+        self.again = not runtime.compat
         self.runtime = runtime
         self.compat = runtime.compat
         self.any_result = runtime.compat

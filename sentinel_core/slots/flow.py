@@ -359,6 +359,8 @@ class WarmUpQueue(Queue):
         if tokens is None:
             return PASS if self.compat else BLOCK
         tokens.refill(now, previous_passed(node, now))
+        if self.compat and tokens.degenerate and tokens.stored >= tokens.warning:
+            return self.queue(now, 0)  # 0 times infinity again: Java rounds a distance that is not a number to none
         return self.queue(now, self.warm_cost(count, tokens.rate()))
 
     def warm_cost(self, count: int, rate: float) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sentinel_core import Engine, Entry
+from sentinel_core import Engine, Entry, context
 from sentinel_core.rules import RuleRejected
 from sentinel_core.testing import FakeClock
 
@@ -245,3 +245,48 @@ def test_a_call_stands_for_at_most_as_many_requests_as_in_java(engine: Engine) -
     engine.entry("r", count=10**400).exit()
     engine.entry("r", count=-5).exit(0)
     assert engine.stats("r").passed == 2**31 - 1
+
+
+# -- what nobody filled in ---------------------------------------------------------------------------------------------
+
+
+def test_origin_context_and_args_may_be_none_and_args_any_sequence(engine: Engine) -> None:
+    """`origin=headers.get("X-Caller")`: compiled, too, this is a caller that is not known."""
+    engine.load_rules("flow", [{"resource": "r", "count": 100, "limitApp": "web"}])
+    hot(engine)
+    assert engine.try_entry("r", origin=None, context=None, args=None)
+    passed = [bool(engine.try_entry("r", args=[7])) for _ in range(3)]
+    assert passed == [True, True, False]
+    assert engine.status()["internalErrors"]["count"] == 0
+
+
+@pytest.mark.parametrize("tenant", [42, True, Size.BIG, 4.5])
+def test_a_tag_that_is_no_text_counts_as_its_text(engine: Engine, tenant: Any) -> None:
+    rule = {"resource": "r", "bizMetricType": "FAIL_RATE", "threshold": 5, "dimension": "tenant"}
+    engine.load_rules("biz_metric", [rule])
+    engine.report("FAIL_RATE", ok=False, resource="r", dimension=tenant, count=10)
+    with context(tags={"tenant": tenant}):
+        engine.report("FAIL_RATE", ok=False, resource="r", count=10)
+        blocked = engine.try_entry("r")
+    assert not blocked
+    assert engine.breakers("r")[0]["values"][str(tenant)]["samples"] == 20
+    assert engine.status()["internalErrors"]["count"] == 0
+
+
+def test_a_tag_of_none_is_none(engine: Engine) -> None:
+    with context(tags={"tenant": "a"}), context(tags={"tenant": None}) as inner:
+        assert inner.tags == {"tenant": "a"}
+
+
+@pytest.mark.parametrize(("ok", "failed"), [(None, 100.0), ("", 100.0), (1, 0.0), ("sent", 0.0)])
+def test_a_sample_is_as_true_as_what_is_said_of_it(engine: Engine, ok: Any, failed: float) -> None:
+    """`ok=response and response.ok`"""
+    engine.load_rules("biz_metric", [{"resource": "r", "bizMetricType": "FAIL_RATE", "threshold": 5}])
+    engine.report("FAIL_RATE", ok=ok, resource="r")
+    assert engine.breakers("r")[0]["value"] == failed
+
+
+def test_a_gauge_of_a_dimension_that_is_no_text_is_that_of_its_text(engine: Engine) -> None:
+    shop: Any = 42
+    engine.gauge("DEPTH", 7, dimension=shop)
+    assert engine.metrics.gauge("DEPTH", "", "42") is not None

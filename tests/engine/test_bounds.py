@@ -160,3 +160,20 @@ def test_calls_beyond_the_bound_do_not_wait_for_a_change_of_rules(clock: FakeClo
         caller.start()
         assert ended.wait(5)
     caller.join()
+
+
+def test_gauges_of_rules_that_are_gone_make_room(clock: FakeClock) -> None:
+    """A rule has room for more gauges than all together; when it goes, or changes, what is beyond goes with it."""
+    engine = Engine(clock=clock, collect=False)
+    for number in range(GAUGES):
+        gauges(engine, number)
+    for change in range(4):
+        depth = {"resource": "queue", "bizMetricType": "DEPTH", "threshold": 5, "dimension": "topic"}
+        engine.load_rules("biz_metric", [{**depth, "windowIntervalMs": 1000 + change}])
+        assert len(engine.metrics.gauges) == GAUGES
+        clock.advance(ms=1)
+        for number in range(20):
+            engine.gauge("DEPTH", 7, resource="queue", dimension=f"{change}-{number}")
+        assert len(engine.metrics.gauges) == GAUGES + 20
+    newest = [engine.metrics.gauge("DEPTH", "queue", f"3-{number}") for number in range(20)]
+    assert None not in newest

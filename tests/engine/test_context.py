@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sentinel_core import Engine, context
-from sentinel_core.context import wrap
+from sentinel_core.context import Context, current, wrap
 
 Decide = Callable[[], bool]
 Run = Callable[[Decide], bool]
@@ -159,3 +159,15 @@ async def test_a_wrapped_coroutine_function_keeps_its_request_whoever_awaits_it(
     with context(tags={"channel": "transfer"}):
         assert not await later()
         assert await work()
+
+
+def test_one_context_serves_many_blocks_one_in_another_and_at_once() -> None:
+    api = context("api")
+    with context("outer", origin="web"):
+        with api as inner:
+            assert (inner.name, inner.origin) == ("api", "web")
+            with api:
+                pass
+            assert current() == inner
+        assert current() == Context("outer", "web")
+    assert current() is None

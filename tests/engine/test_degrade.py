@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sentinel_core import Blocked, DegradeException, Engine, Entry
+from sentinel_core.entry import Waiting
 from sentinel_core.testing import FakeClock
 
 Calls = Callable[..., int]
@@ -192,3 +193,52 @@ def test_compat_restores_java(clock: FakeClock) -> None:
         entry.trace(ValueError())
         entry.exit()
     assert state(engine) == "CLOSED"
+
+
+CALL = ("r", "", "", ("x",), 1, False, False)
+
+
+def queued(engine: Engine, calls: int) -> list[Waiting]:
+    """Calls that wait behind the breaker, in the queue of a parameter rule."""
+    queue = {"resource": "r", "paramIdx": 0, "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 60_000}
+    engine.load_rules("param_flow", [queue])
+    outcomes = [engine.core.begin(*CALL) for _ in range(calls + 1)]
+    first, *waiting = outcomes
+    assert isinstance(first, Entry)
+    first.trace(TimeoutError())
+    first.exit()
+    return [each for each in waiting if isinstance(each, Waiting)]
+
+
+def test_a_call_that_queued_while_the_breaker_opened_is_refused(engine: Engine, clock: FakeClock) -> None:
+    engine.load_rules("degrade", rule(grade=2, count=0, minRequestAmount=1))
+    waiting = queued(engine, 3)
+    assert state(engine) == "OPEN"
+    clock.advance(3000)
+    outcomes = [engine.core.resume(each) for each in waiting]
+    assert [outcome.kind for outcome in outcomes if isinstance(outcome, Blocked)] == ["degrade"] * 3
+
+
+def test_a_call_that_queued_until_the_open_time_is_over_is_the_probe(engine: Engine, clock: FakeClock) -> None:
+    engine.load_rules("degrade", rule(grade=2, count=0, minRequestAmount=1, timeWindow=2))
+    first, second = queued(engine, 2)
+    clock.advance(2000)
+    probe = engine.core.resume(first)
+    assert isinstance(probe, Entry)
+    assert probe.probing
+    assert isinstance(engine.core.resume(second), Blocked)
+    probe.exit()
+    assert state(engine) == "CLOSED"
+
+
+def test_a_probe_that_queues_is_not_asked_for_its_own_permit(engine: Engine, clock: FakeClock) -> None:
+    engine.load_rules("degrade", rule(grade=2, count=0, minRequestAmount=1, timeWindow=1))
+    (_, last) = queued(engine, 2)
+    clock.advance(1000)
+    probe = engine.core.begin(*CALL)
+    assert isinstance(probe, Waiting)
+    assert state(engine) == "HALF_OPEN"
+    assert isinstance(engine.core.resume(last), Blocked)
+    entry = engine.core.resume(probe)
+    assert isinstance(entry, Entry)
+    assert entry.probing

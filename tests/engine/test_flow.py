@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sentinel_core import Blocked, Engine, FlowException, context
+from sentinel_core.entry import Waiting
 from sentinel_core.testing import FakeClock
 
 Passes = Callable[..., int]
@@ -150,6 +151,22 @@ def test_concurrency_holds_for_a_call_that_waited(engine: Engine, clock: FakeClo
     assert engine.stats("r").threads == 1
 
 
+def test_concurrency_holds_for_a_call_that_borrowed(engine: Engine, clock: FakeClock) -> None:
+    """Priority passes a call ahead of its second, not ahead of a limit of calls at once that stands in front."""
+    threads = {"resource": "r", "grade": 0, "count": 2}
+    engine.load_rules("flow", [threads, {"resource": "r", "count": 5}])
+    for _ in range(5):
+        engine.entry("r").exit()
+    clock.advance(600)
+    core = engine.core
+    call = ("r", "", "", (), 1, True, False)
+    waiting = [core.begin(*call) for _ in range(4)]
+    clock.advance(400)
+    outcomes = [core.resume(each) for each in waiting]  # type: ignore[arg-type]  # all of them wait
+    assert [bool(outcome) for outcome in outcomes] == [True, True, False, False]
+    assert engine.stats("r").threads == 2
+
+
 def test_equal_rules_count_once(engine: Engine, clock: FakeClock) -> None:
     """E04: two equal queues would double every distance."""
     engine.load_rules("flow", flow(count=10, controlBehavior=2) * 2)
@@ -222,3 +239,17 @@ def test_the_queue_of_a_warming_rule_shares_the_start_too(engine: Engine, clock:
     for _ in range(2):
         engine.entry("r").exit()
     assert clock.waits == [100], "at full speed; 300 ms when cold"
+
+
+@pytest.mark.parametrize(("compat", "waits"), [(None, [1000, 2000]), ("sentinel-1.8.9", [])])
+def test_a_warm_up_too_short_for_its_count_queues_at_full_speed_and_not_at_all_in_java(
+    clock: FakeClock, compat: str | None, waits: list[int]
+) -> None:
+    """The curve has no length: Java's distance is zero times infinity, which it rounds to 0."""
+    engine = Engine(clock=clock, compat=compat)
+    short = {"count": 1, "controlBehavior": 3, "warmUpPeriodSec": 1, "maxQueueingTimeMs": 5000}
+    engine.load_rules("flow", flow(**short))
+    core = engine.core
+    call = ("r", "", "", (), 1, False, False)
+    outcomes = [core.begin(*call) for _ in range(3)]
+    assert [each.wait // 1_000_000 for each in outcomes if isinstance(each, Waiting)] == waits

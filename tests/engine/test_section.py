@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import RLock
 
 import pytest
@@ -119,11 +119,13 @@ def test_a_section_may_be_nested_and_others_wait_for_its_end(engine: Engine) -> 
         ended.set()
 
     caller = threading.Thread(target=call)
-    with core.section:
-        with core.section:
-            engine.entry("mine").exit()
+
+    def outer() -> None:
+        core.inside(lambda: engine.entry("mine").exit())
         caller.start()
         assert not ended.wait(0.05)
+
+    core.inside(outer)
     assert ended.wait(5)
     caller.join()
     assert not core.busy
@@ -139,3 +141,47 @@ def test_a_thread_that_never_leaves_hangs_nobody(engine: Engine, monkeypatch: py
     assert engine.stats("r").success == 1
     assert "ten seconds" in engine.status()["internalErrors"]["last"]
     assert not engine.core.busy
+
+
+class Interrupted(BaseException):
+    """What a time limit raises from its signal handler."""
+
+
+@pytest.mark.parametrize("look", ["report", "stats", "breakers", "gauge"])
+def test_a_signal_handler_that_raises_leaves_nobody_inside(look: str) -> None:
+    engine = Engine(collect=False)
+    engine.load_rules("biz_metric", [{"resource": "r", "bizMetricType": "FAIL_RATE", "threshold": 99}])
+    core = engine.core
+    looks: dict[str, Callable[[], object]] = {
+        "report": lambda: engine.report("FAIL_RATE", ok=True, resource="r"),
+        "stats": lambda: engine.stats("r"),
+        "breakers": lambda: engine.breakers("r"),
+        "gauge": lambda: engine.gauge("DEPTH", 1.0),
+    }
+    armed = [False]
+
+    def handler(_signal: int, _frame: object) -> None:
+        if armed[0]:
+            armed[0] = False
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+    gc.disable()  # what is raised in a callback of the collector is lost
+    raised = 0
+    deadline = time.monotonic() + 10
+    try:
+        while raised < 1000 and time.monotonic() < deadline:
+            try:
+                armed[0] = True
+                while armed[0]:
+                    looks[look]()
+            except Interrupted:
+                raised += 1
+            assert (core.busy, core.owner) == (core.lock is not None, 0)
+    finally:
+        armed[0] = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        gc.enable()
+    assert raised >= 1000

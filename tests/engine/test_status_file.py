@@ -93,3 +93,13 @@ def test_a_forked_child_writes_a_file_of_its_own(engine: Engine, tmp_path: Path)
     os.waitpid(child, 0)
     found = {document["pid"]: document["host"] for document in (each.document for each in read(tmp_path))}
     assert found == {os.getpid(): socket.gethostname(), child: socket.gethostname()}
+
+
+def test_names_that_are_no_texts_for_a_file_are_escaped(engine: Engine, tmp_path: Path) -> None:
+    engine.load_rules("degrade", [{"resource": "/.*", "regex": True, "grade": 2, "count": 0, "timeWindow": 9}])
+    for _ in range(5):
+        with pytest.raises(ValueError, match="bad"), engine.entry("/\udc80"):
+            raise ValueError("bad")
+    StatusFile(engine, tmp_path, every_s=0).flush()
+    (written,) = tmp_path.iterdir()
+    assert json.loads(written.read_text())["breakers"][0]["resource"] == "/\udc80"

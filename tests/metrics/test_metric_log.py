@@ -182,3 +182,13 @@ def test_a_thread_that_writes_goes_on_in_a_forked_child(tmp_path: Path) -> None:
     status = os.waitpid(child, 0)[1]
     log.close()
     assert os.waitstatus_to_exitcode(status) == 1
+
+
+def test_a_name_that_is_no_text_for_a_file_holds_nothing_up(engine: Engine, clock: FakeClock, tmp_path: Path) -> None:
+    log = log_of(engine, tmp_path)
+    call(engine, clock, "plain")
+    call(engine, clock, "/\udc80")
+    clock.advance(ms=1000)
+    log.flush()
+    assert log.error is None
+    assert [line.resource for line in lines(tmp_path)] == ["plain", "/?"]

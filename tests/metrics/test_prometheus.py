@@ -166,6 +166,15 @@ def test_names_of_resources_may_hold_anything(engine: Engine, scrape: Scrape) ->
     assert scrape("sentinel_pass_total", resource=name) == 1
 
 
+def test_a_name_that_is_no_text_for_the_wire_hides_no_other(engine: Engine, scrape: Scrape) -> None:
+    """Half a surrogate: what Python makes of bytes in a path that are no UTF-8."""
+    for name in ("plain", "/\udc80", "/\udc81"):
+        engine.entry(name).exit()
+    assert scrape("sentinel_pass_total", resource="plain") == 1
+    assert scrape("sentinel_pass_total", resource="/\\udc80") == 1
+    assert scrape("sentinel_pass_total", resource="/\\udc81") == 1
+
+
 def test_the_outbox_is_seen_where_there_is_one(tmp_path: Path) -> None:
     from sentinel_core.service import ServiceEngine
 
