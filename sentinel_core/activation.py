@@ -34,7 +34,7 @@ REJECTIONS = 1_000
 """Rejected contents that are remembered, so that each is told once."""
 
 
-STEPS = 100_000
+STEPS = 10_000
 """Steps that are counted before counting begins anew."""
 
 

@@ -69,6 +69,10 @@ class Entry(Pass):
         while plan.successor is not None:
             plan = plan.successor
         runtime = plan.runtime
+        if count is None:
+            count = self.count
+        elif count < 0 and not runtime.compat:
+            count = 0  # what has ended does not become less
         if runtime.compat:
             self.unwind()
         now = runtime.monotonic_ns()
@@ -77,7 +81,7 @@ class Entry(Pass):
             try:
                 state, self.state = self.state, DONE
                 if state < DONE:
-                    plan.complete(self, now, self.count if count is None else count, state)
+                    plan.complete(self, now, count, state)
             finally:
                 runtime.busy = before
                 if before:
