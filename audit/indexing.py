@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from sentinel_core.audit.breaker import BREAKER
 from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.events import Event, RuleRejected, storable
 from sentinel_core.audit.store.contract import EventHead
@@ -74,8 +75,11 @@ def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
     if data.get("initial") is True:
         for rule in data.get("newRules") or ():
             resource = _text(rule.get("resource"))
-            path = f"{kind}/{resource}/{rule.get('limitApp', 'default')}"
+            path = f"{kind}/{resource}/{rule.get('bizMetricType') or rule.get('limitApp', 'default')}"
             yield Indexed("seen", kind, resource, path, None, None, rule)
+    if event.type.startswith(BREAKER):
+        moved = (_text(data.get("resource")), _text(data.get("rule")))
+        yield Indexed("moved", kind, *moved, "state", data.get("before"), data.get("after"))
     if event.type == RuleRejected.TYPE:
         for problem in data.get("problems") or ():
             if problem.get("severity") == "error":

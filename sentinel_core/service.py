@@ -21,6 +21,7 @@ from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
 from sentinel_core.audit.store import open_store
+from sentinel_core.breaker_events import BreakerEvents
 from sentinel_core.clock import Clock
 from sentinel_core.collectors import Collector
 from sentinel_core.collectors import open as open_collector
@@ -62,6 +63,7 @@ class ServiceEngine(Engine):
             audit=self.outbox,
             last_good=LastGood(Path(settings.last_known_good)),
         )
+        self._moves = BreakerEvents(self, self.outbox)
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
 
@@ -75,6 +77,7 @@ class ServiceEngine(Engine):
         for source, kinds in stores:
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
+        self._moves.start()
         if self.settings.status is not None:
             self._status = StatusFile(self, Path(self.settings.status)).start()
 
@@ -123,6 +126,7 @@ class ServiceEngine(Engine):
         if self.recorder is not None:
             recorder = self.recorder
             steps.append(lambda: recorder.close(limit))
+        steps.append(lambda: self._moves.close(limit))
         steps += [lambda: self.forwarder.close(limit), self.outbox.close]
         for step in steps:
             try:

@@ -49,8 +49,9 @@ TYPES = {
     "changed": "sentinel.rules.changed.v1",
     "rejected": "sentinel.rules.rejected.v1",
     "applied": "sentinel.rules.applied.v1",
+    "breaker": "sentinel.breaker.*",
 }
-ACTIONS = ("add", "remove", "change", "seen", "rejected")
+ACTIONS = ("add", "remove", "change", "seen", "rejected", "moved")
 _CHOICES = {"kind": KINDS, "action": ACTIONS, "type": tuple(TYPES)}
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -69,9 +70,13 @@ class Question:
     """The window the text names; None where it names none."""
 
     def query(self, *, limit: int = 50, after: str | None = None) -> Query:
-        """What a store is asked."""
+        """What a store is asked. Moves of breakers are no changes of rules: only a question about types or actions
+        finds them."""
+        conditions = self.conditions
+        if not any(condition.column in ("type", "action") for condition in conditions):
+            conditions += (Condition("action", "is", ("moved",), negated=True),)
         start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
-        return Query(self.conditions, start, end, limit, after)
+        return Query(conditions, start, end, limit, after)
 
 
 def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:
@@ -126,19 +131,19 @@ def _text_condition(name: str, value: str, *, negated: bool) -> Condition:
         raise QueryInvalid(f"{name}: has no value")
     if len(values) > MAX_VALUES:
         raise QueryInvalid(f"{name}: has {len(values)} values; at most {MAX_VALUES} are read")
+    if column == "type":
+        values = [TYPES.get(part, part) for part in values]
     if any("*" in part for part in values):
         return Condition(column, "like", tuple(values), negated)
     for part in values:
-        if column in _CHOICES and part not in _CHOICES[column] and part not in TYPES.values():
+        if column in _CHOICES and part not in _CHOICES[column] and not part.startswith("sentinel."):
             raise QueryInvalid(
                 f"{name}:{part} is none of {', '.join(_CHOICES[column])}",
                 suggestions=tuple(
                     f"{name}:{near}" for near in difflib.get_close_matches(part, _CHOICES[column], 1, 0.4)
                 ),
             )
-    return Condition(
-        column, test, tuple(TYPES.get(part, part) if column == "type" else part for part in values), negated
-    )
+    return Condition(column, test, tuple(values), negated)
 
 
 def _comparison(name: str, operator: str, value: str, *, negated: bool) -> Condition:

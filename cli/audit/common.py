@@ -29,6 +29,7 @@ SIGNS = {
     "change": Styled("~", "yellow"),
     "rejected": Styled("!", "red"),
     "seen": Styled("=", "dim"),
+    "moved": Styled("*", "cyan"),
 }
 
 

@@ -17,6 +17,9 @@ from sentinel_core.audit.store.sqlite import SqliteStore
 NOW = datetime(2026, 11, 30, 2, 20, tzinfo=UTC)
 
 
+NO_MOVES = Condition("action", "is", ("moved",), negated=True)
+
+
 def parse(text: str) -> Question:
     return parse_query(text, now=NOW, zone=UTC)
 
@@ -32,6 +35,8 @@ def parse(text: str) -> Question:
         ("commit:9f1c2ab", [Condition("commit", "starts", ("9f1c2ab",))]),
         ("kind:flow,degrade", [Condition("kind", "is", ("flow", "degrade"))]),
         ("type:rejected", [Condition("type", "is", ("sentinel.rules.rejected.v1",))]),
+        ("type:breaker", [Condition("type", "like", ("sentinel.breaker.*",))]),
+        ("type:sentinel.breaker.open.v1", [Condition("type", "is", ("sentinel.breaker.open.v1",))]),
         ("-env:staging", [Condition("environment", "is", ("staging",), negated=True)]),
         ("count>300", [Condition("count", ">", (300.0,))]),
         ("-count<=1.5", [Condition("count", "<=", (1.5,), negated=True)]),
@@ -63,7 +68,15 @@ def test_terms_become_conditions(text: str, conditions: list[Condition]) -> None
 )
 def test_times_become_a_window(text: str, start: datetime, end: datetime) -> None:
     query = parse(text).query(limit=7, after="1.2.3")
-    assert query == Query((), start, end, 7, "1.2.3")
+    assert query == Query((NO_MOVES,), start, end, 7, "1.2.3")
+
+
+@pytest.mark.parametrize(("text", "more"), [("x", (NO_MOVES,)), ("type:breaker", ()), ("-action:seen", ())])
+def test_moves_of_breakers_are_found_only_by_who_asks_for_types_or_actions(
+    text: str, more: tuple[Condition, ...]
+) -> None:
+    question = parse(text)
+    assert question.query().conditions == question.conditions + more
 
 
 @pytest.mark.parametrize(
