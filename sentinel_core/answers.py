@@ -19,7 +19,9 @@ class Answers:
 
     def register(self, handlers: Mapping[type[BlockException], BlockHandler]) -> None:
         """See `Engine.register_block_handler`."""
-        given: Mapping[Any, Any] = handlers
+        given: Any = handlers
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{given!r} is no mapping; write {{FlowException: handler}}")
         for kind, handler in given.items():
             if not (isinstance(kind, type) and issubclass(kind, BlockException)):
                 raise TypeError(f"{kind!r} is no BlockException; write a class such as FlowException")

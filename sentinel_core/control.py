@@ -40,7 +40,7 @@ class Control:
             self._compiler.modes.controls = {**controls, target: mode} if mode is not None else controls
 
         self._activation.rebuild(change)
-        logger.warning("%s: %s by hand", target, mode or "let go")
+        logger.warning("%s: %s by hand, %d rules", target, mode or "let go", sum(fits))
         return sum(fits)
 
     def _kinds(self, target: str) -> Iterator[str]:

@@ -392,6 +392,7 @@ class Engine(Gate):
             "app": self.app,
             "environment": self.environment,
             "instance": self.instance,
+            "compat": SENTINEL_1_8_9 if self.core.compat else None,
             "snapshot": snapshot.number,
             "kinds": {kind: views.kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
             "subscriptions": [views.subscription_status(each) for each in self._subscriptions],

@@ -30,6 +30,9 @@ from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.subscription import Subscription
 from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.engine import Engine
+from sentinel_core.metrics.block_log import BlockLog
+from sentinel_core.metrics.metric_log import MetricLog
+from sentinel_core.options import Statistics
 from sentinel_core.rules import KINDS, Kind
 from sentinel_core.settings import Observe, Settings, SettingsError
 from sentinel_core.status_file import StatusFile
@@ -62,7 +65,10 @@ class ServiceEngine(Engine):
             clock=clock,
             audit=self.outbox,
             last_good=LastGood(Path(settings.last_known_good)),
+            compat=settings.compat,
+            statistics=Statistics(minutes=settings.metric_log.folder is not None),
         )
+        self._logs = _logs(self, settings.metric_log.folder)
         self._moves = BreakerEvents(self, self.outbox)
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
@@ -78,6 +84,8 @@ class ServiceEngine(Engine):
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
         self._moves.start()
+        for log in self._logs:
+            log.start()
         if self.settings.status is not None:
             self._status = StatusFile(self, Path(self.settings.status)).start()
 
@@ -126,6 +134,7 @@ class ServiceEngine(Engine):
         if self.recorder is not None:
             recorder = self.recorder
             steps.append(lambda: recorder.close(limit))
+        steps += [log.close for log in self._logs]
         steps.append(lambda: self._moves.close(limit))
         steps += [lambda: self.forwarder.close(limit), self.outbox.close]
         for step in steps:
@@ -163,6 +172,13 @@ def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable,
                 raise SettingsError([f"stores: {clash}; name one store, or narrow each to its kind with ?kind="])
             owners[kind] = source.uri
         yield source, kinds
+
+
+def _logs(engine: Engine, folder: str | None) -> tuple[MetricLog | BlockLog, ...]:
+    """Sentinel's metric log and block log, where a folder is named for them."""
+    if folder is None:
+        return ()
+    return MetricLog(engine, Path(folder)), BlockLog(engine, Path(folder))
 
 
 def collectors_of(settings: Settings) -> Iterator[Collector]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -99,6 +99,16 @@ class Observe(_Part):
     )
 
 
+class MetricLogSettings(_Part):
+    """Sentinel's metric log and block log."""
+
+    folder: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of Sentinel's metric log and block log; without it none is written.",
+    )
+
+
 class Guards(_Part):
     """Limits on one publish; what exceeds them is refused unless it is allowed by name."""
 
@@ -141,6 +151,10 @@ class Settings(_Part):
     collectors: tuple[str, ...] = Field(
         default=(), repr=False, description="Where gauges of business metrics come from, each METRIC=URI."
     )
+    compat: Literal["sentinel-1.8.9"] | None = Field(
+        default=None, description="Decide as this version of Java Sentinel does, faults included."
+    )
+    metric_log: MetricLogSettings = Field(default_factory=MetricLogSettings, description="Sentinel's own logs.")
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
     observe: Observe = Field(default_factory=Observe, description="Recording of business metrics.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")

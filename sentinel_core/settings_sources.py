@@ -25,6 +25,7 @@ _PATHS: tuple[Location, ...] = (
     ("rules",),
     ("last_known_good",),
     ("status",),
+    ("metric_log", "folder"),
     ("audit", "outbox"),
     ("observe", "file"),
 )

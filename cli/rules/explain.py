@@ -18,8 +18,6 @@ from sentinel_core.engine import Engine
 from sentinel_core.rules import RuleSet, describe_rule
 from sentinel_core.status_file import read
 
-STALE_S = 10
-"""Age of a status that is worth a word."""
 COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
 
 
@@ -146,7 +144,7 @@ def _rule_lines(rule: Mapping[str, Any], *, wide: bool) -> Iterator[Sequence[Spa
 def _live_lines(breaker: Mapping[str, Any]) -> Iterator[Sequence[Span]]:
     """One line an instance, and one for each value of a dimension that is told."""
     ago = breaker["secondsAgo"]
-    where = f"on {breaker['instance']}" + (f", {ago:g} s ago" if ago > STALE_S else "")
+    where = f"on {breaker['instance']}, {ago:g} s ago"
     yield ("        ", *_state(breaker), Styled(f"  {where}", "dim"))
     values = breaker.get("values")
     for value, part in values.items() if isinstance(values, dict) else ():
@@ -167,8 +165,8 @@ def _state(breaker: Mapping[str, Any]) -> Iterator[Span]:
         said.append(f"{_seconds(breaker['ageMs'])} old" + (", stale" if breaker.get("stale") else ""))
     elif "samples" in breaker:
         said.append(f"{_number(breaker['samples'])} samples")
-    if breaker.get("retryAfterMs") is not None:
-        said.append(f"next try in {_seconds(breaker['retryAfterMs'])}")
+    if (wait := breaker.get("retryAfterMs")) is not None:
+        said.append(f"next try in {_seconds(wait)}" if wait else "next call tries")
     if said:
         yield " " + ", ".join(said)
 

@@ -117,6 +117,8 @@ def _split(scheme: Scheme, query: str) -> tuple[dict[str, Any], list[tuple[str, 
         if name in known:
             options[name] = text
         elif scheme.passes:
+            if near := difflib.get_close_matches(name, known, n=1, cutoff=0.75):
+                raise ValueError(f"unknown parameter {name}; did you mean {near[0]}?")
             others.append((name, text))
         else:
             raise ValueError(f"unknown parameter {name}. Known here: {', '.join(sorted(known))}")

@@ -40,8 +40,9 @@ class BizBreaker(Checker):
     """One business breaker of one resource, or of one value of its dimension."""
 
     __slots__ = (
-        "above", "asked", "gauge", "half_open_ns", "let", "metric", "metrics", "minimum", "node", "on_stale", "open_ns",
-        "runtime", "samples", "seen", "share", "stale", "stale_ns", "state", "threshold", "until", "value", "window",
+        "above", "asked", "began", "gauge", "half_open_ns", "let", "metric", "metrics", "minimum", "node", "on_stale",
+        "open_ns", "runtime", "samples", "seen", "share", "stale", "stale_ns", "state", "threshold", "until", "value",
+        "window",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,8 @@ class BizBreaker(Checker):
         self.asked = 0
         self.let = 0
         self.stale = False
+        self.began = -1
+        """The first call, ns; -1 before it."""
         self.gauge: Gauge | None = None
         self.seen = -1
         """`Metrics.made` when the gauge was last looked for."""
@@ -85,6 +88,8 @@ class BizBreaker(Checker):
             enough = self.enough_calls(now)
             if self.stale_ns and self.is_lifted(now, gauge):
                 return PASS
+        elif self.stale_ns and self.on_stale == "open":
+            enough = self.never_set(now) or (self.state is CLOSED and self.enough(now))
         else:
             enough = self.state is CLOSED and self.enough(now)
         if self.state is CLOSED:
@@ -114,6 +119,22 @@ class BizBreaker(Checker):
         if self.state is not CLOSED:
             self.move(CLOSED, None, now)
         return True
+
+    def never_set(self, now: int) -> bool:
+        """For a rule that would rather refuse than not know: whether nobody has set the gauge, or reported a sample,
+        for so long that a value would be stale by now, and enough calls have come."""
+        if self.began < 0:
+            self.began = now
+        window = self.samples.of(self.value)
+        if window is not None:
+            window.roll(now)
+        silent = (window is None or not window.total) and now - self.began > self.stale_ns
+        if silent is not self.stale:
+            self.stale = silent
+            if silent:
+                says = f"{self.metric} of {self.node.resource!r} was never set: the breaker opens"
+                self.runtime.news.append(Notice(says))
+        return self.enough_calls(now) and silent
 
     def let_some(self) -> int:
         """Passes the first call and then so many that no more than the share of those that asked have passed."""
@@ -182,7 +203,7 @@ class BizBreaker(Checker):
 
     def conclude(self, now: int) -> int:
         """A period of the trial is over: healthy as a whole, or not, or not to be said yet."""
-        if self.gauge is None and not self.enough(now):
+        if self.gauge is None and not self.stale and not self.enough(now):
             self.extend(now)
             return self.let_some()
         if self.is_bad():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sentinel_core import start
 from sentinel_core.settings import Settings, SettingsError, load_settings, parse_duration, parse_size
 from sentinel_core.settings_sources import camel, leaves, parse_settings_text, variable
 
@@ -230,3 +231,18 @@ def test_a04_a_password_of_a_collector_is_refused_in_a_file_too(here: Path, monk
     settings = load_settings()
     assert settings.collectors == (uri, "QUEUE=redis://redis?key=q&length_of=list")
     assert "hunter2" not in repr(settings)
+
+
+def test_a_service_decides_like_java_and_writes_its_logs_where_the_settings_say_so(here: Path) -> None:
+    text = "app: shop\ncompat: sentinel-1.8.9\nmetricLog: {folder: logs}\n"
+    (here / "sentinel.yaml").write_text(text, encoding="utf-8")
+    service = start(load_settings())
+    try:
+        assert service.status()["compat"] == "sentinel-1.8.9"
+        service.load_rules("flow", [{"resource": "r", "count": 0.3}])
+        assert not service.try_entry("r")
+    finally:
+        service.close()
+    assert "r,FlowException" in (here / "logs" / "sentinel-block.log").read_text()
+    (said,) = problems("compat: sentinel-2\n", here)
+    assert said == "sentinel.yaml:1:1: compat: input should be 'sentinel-1.8.9'"

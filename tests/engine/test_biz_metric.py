@@ -208,6 +208,31 @@ def test_an_open_breaker_whose_gauge_grows_stale(
     assert passes(3, "r") == passing
 
 
+def test_a_gauge_that_was_never_set_is_stale_for_a_rule_that_would_rather_refuse(
+    engine: Engine, clock: FakeClock, passes: Passes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The source was down when the service began: nobody knows, as when it goes down later."""
+    careful = {"bizMetricType": "STOCK_DEPTH", "threshold": 10, "minRequestAmount": 1, "staleAfterMs": 5_000}
+    engine.load_rules("biz_metric", rule(**careful, onStale="open"))
+    assert passes(3, "r") == 3, "it has just begun"
+    clock.advance(ms=5_001)
+    assert passes(3, "r") == 0
+    assert "STOCK_DEPTH of 'r' was never set: the breaker opens" in caplog.text
+    clock.advance(ms=30_000)
+    assert passes(3, "r") == 1, "a trial"
+    clock.advance(ms=2_000)
+    assert passes(3, "r") == 0, "that is concluded without a value"
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    clock.advance(ms=30_000)
+    engine.gauge("STOCK_DEPTH", 50, resource="r")
+    assert passes(3, "r") == 1
+    clock.advance(ms=2_000)
+    assert passes(3, "r") == 3
+    engine.load_rules("biz_metric", rule(**careful, onStale="close", resource="other"))
+    clock.advance(ms=9_000)
+    assert passes(3, "other") == 3
+
+
 def test_staleness_is_told_when_it_begins_and_when_it_ends(
     engine: Engine, clock: FakeClock, passes: Passes, caplog: pytest.LogCaptureFixture
 ) -> None:
