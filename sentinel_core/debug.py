@@ -24,14 +24,9 @@ class Watched(Checker):
     def __init__(self, inner: Checker) -> None:
         super().__init__(inner.kind, inner.rule)
         self.inner = inner
+        self.is_told_as(inner)
         self.again = inner.again
-        self.demands_call = inner.demands_call
-        self.by_args = inner.by_args
-        self.by_origin = inner.by_origin
-        self.by_context = inner.by_context
-        self.by_tags = inner.by_tags
-        self.enters = inner.enters
-        self.completes = inner.completes
+        self.lends = inner.lends
 
     def check(self, now: int, count: int, call: Call) -> int:
         with inside():

@@ -68,13 +68,7 @@ class Shadow(Checker):
         self.inner = inner
         self.tally = tally
         self.runtime = runtime
-        self.demands_call = inner.demands_call
-        self.by_args = inner.by_args
-        self.by_origin = inner.by_origin
-        self.by_context = inner.by_context
-        self.by_tags = inner.by_tags
-        self.enters = inner.enters
-        self.completes = inner.completes
+        self.is_told_as(inner)
 
     def check(self, now: int, count: int, call: Call) -> int:
         before = len(self.runtime.news)

@@ -139,6 +139,16 @@ class Checker:
         self.enters = False
         self.completes = False
 
+    def is_told_as(self, other: Checker) -> None:
+        """Takes over what another checker wants to know and to hear of, to stand in its place."""
+        self.demands_call = other.demands_call
+        self.by_args = other.by_args
+        self.by_origin = other.by_origin
+        self.by_context = other.by_context
+        self.by_tags = other.by_tags
+        self.enters = other.enters
+        self.completes = other.completes
+
     def check(self, now: int, count: int, call: Call) -> int:
         """Decides for `count` requests at monotonic ns `now`. PASS, BLOCK, PROBE, WAIT or BORROWED."""
         raise NotImplementedError
