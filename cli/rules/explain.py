@@ -15,7 +15,7 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.engine import Engine
-from sentinel_core.rules import RuleSet, describe_rule
+from sentinel_core.rules import RuleRejected, RuleSet, describe_rule
 from sentinel_core.status_file import read
 
 COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
@@ -33,9 +33,14 @@ def explain(app: App, resource: str, side: str | None) -> None:
     """What applies to a resource, in the order in which it is asked, and why.
 
     Answered from the rules. Of running services on this machine it tells what their breakers stand at: those of
-    business metrics, and others that are not closed.
+    business metrics, and others that are not closed; also where the store's rules are refused.
     """
-    rules = resolve(app, "live" if side is None else side)
+    try:
+        rules = resolve(app, "live" if side is None else side)
+    except RuleRejected:
+        if side is None and (live := _live(app, resource)):
+            app.out.show(_running(resource, live))
+        raise
     engine = Engine(app=app.settings.app)
     for kind, ruleset in rules.sets.items():
         engine.load_rules(kind, ruleset)
@@ -139,6 +144,24 @@ def _rule_lines(rule: Mapping[str, Any], *, wide: bool) -> Iterator[Sequence[Spa
     yield (f"      {rule['says']}", Styled(f"  ({rule['why']}){where}", "dim"))
     if rule["note"]:
         yield (Styled(f"      not enforced as written: {rule['note']}", "yellow"),)
+
+
+def _running(resource: str, live: Sequence[Mapping[str, Any]]) -> View:
+    """What can be said where the rules of the store cannot be read: services go on with what they had."""
+
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
+        del wide
+        yield (Styled(resource, "bold"), "  in running services; the store's rules are refused")
+        for each in live:
+            yield (f"  {each.get('rule')}",)
+            yield from _live_lines(each)
+
+    return View(
+        document={"resource": resource, "from": None, "slots": [], "related": [], "live": live},
+        items=live,
+        names=[str(each.get("rule")) for each in live],
+        lines=lines,
+    )
 
 
 def _live_lines(breaker: Mapping[str, Any]) -> Iterator[Sequence[Span]]:

@@ -389,6 +389,12 @@ def test_explain_tells_what_the_breakers_of_running_services_stand_at(
     assert "          north: OPEN at 3, threshold 7, 1.5 s old, next try in 28.5 s\n" in told
     live = json.loads(sentinelctl("rules", "explain", "pay", "-o", "json").out)["live"]
     assert {each["rule"].rpartition("/")[2] for each in live} == {"PAY_FAIL_RATE", "STOCK_DEPTH", "COUPON_POOL"}
+    project.commit("flowRules:\n  - {resource: pay, count: x}\n", "A typo")
+    ended = sentinelctl("rules", "explain", "pay")
+    assert (ended.code, "SR102" in ended.err) == (65, True)
+    assert "in running services; the store's rules are refused" in ended.out
+    assert "OPEN at 100, threshold 5" in ended.out
+    project.commit(text, "Mend it")
     status.close()
     assert json.loads(sentinelctl("rules", "explain", "pay", "-o", "json").out)["live"] == []
     engine.close()
