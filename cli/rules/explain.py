@@ -11,11 +11,13 @@ from typing import Any
 import click
 
 from sentinel_core.cli.app import WORDS, App, env_option, output_options, pass_app
+from sentinel_core.cli.exits import CommandError
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.text import Span, Styled
+from sentinel_core.datasources.contract import DatasourceError
 from sentinel_core.engine import Engine
-from sentinel_core.rules import RuleRejected, RuleSet, describe_rule
+from sentinel_core.rules import RuleSet, describe_rule
 from sentinel_core.status_file import read
 
 COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
@@ -33,11 +35,11 @@ def explain(app: App, resource: str, side: str | None) -> None:
     """What applies to a resource, in the order in which it is asked, and why.
 
     Answered from the rules. Of running services on this machine it tells what their breakers stand at: those of
-    business metrics, and others that are not closed; also where the store's rules are refused.
+    business metrics, and others that are not closed; also where the store cannot tell its rules.
     """
     try:
         rules = resolve(app, "live" if side is None else side)
-    except RuleRejected:
+    except (CommandError, DatasourceError):
         if side is None and (live := _live(app, resource)):
             app.out.show(_running(resource, live))
         raise
@@ -151,7 +153,7 @@ def _running(resource: str, live: Sequence[Mapping[str, Any]]) -> View:
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         del wide
-        yield (Styled(resource, "bold"), "  in running services; the store's rules are refused")
+        yield (Styled(resource, "bold"), "  in running services; the store cannot tell its rules")
         for each in live:
             yield (f"  {each.get('rule')}",)
             yield from _live_lines(each)

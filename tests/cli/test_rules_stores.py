@@ -392,7 +392,7 @@ def test_explain_tells_what_the_breakers_of_running_services_stand_at(
     project.commit("flowRules:\n  - {resource: pay, count: x}\n", "A typo")
     ended = sentinelctl("rules", "explain", "pay")
     assert (ended.code, "SR102" in ended.err) == (65, True)
-    assert "in running services; the store's rules are refused" in ended.out
+    assert "in running services; the store cannot tell its rules" in ended.out
     assert "OPEN at 100, threshold 5" in ended.out
     project.commit(text, "Mend it")
     status.close()
