@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -43,7 +43,7 @@ class _Session:
 
     endpoint: str
     channel: grpc.Channel
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     pid: int = 0
 
     @property

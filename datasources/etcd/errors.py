@@ -17,6 +17,7 @@ _ANSWERS = frozenset(
     {"INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND"}
 )
 """The server was there and said no: the connection is good."""
+_CLOSED = ("Socket closed", "reset by peer", "end of TCP stream")
 _TOO_LARGE = ("request is too large", "larger than max")
 
 
@@ -75,23 +76,22 @@ def _too_large(at: str, says: str) -> DatasourceError:
 
 
 def _unreachable(at: str, says: str, target: Target) -> DatasourceError:
-    if "WRONG_VERSION_NUMBER" in says:
-        return SourceDenied(f"{at} does not speak TLS; leave tls, ca, cert and key out, or switch TLS on in the server")
+    reason = says.rpartition("last error: ")[2]
+    if not target.tls:
+        closed = any(words in says for words in _CLOSED)
+        hint = "if it speaks TLS, write &tls=true or &ca=FILE" if closed else "check the address, and that it runs"
+        return SourceUnavailable(f"{at} cannot be reached: {reason}; {hint}")
     if "CERTIFICATE_VERIFY_FAILED" in says:
-        ca = f"by {target.ca}" if target.ca else "by the authorities of this system"
-        return SourceDenied(f"{at}: the server's certificate is not vouched for {ca}; name its CA with &ca=FILE")
-    if "is not in peer certificate" in says:
+        ca = target.ca or "the authorities of this system"
+        return SourceDenied(f"{at}: the server's certificate is not vouched for by {ca}; name its CA with &ca=FILE")
+    if "Hostname Verification Check" in says or "is not in peer certificate" in says:
         return SourceDenied(
             f"{at}: the server's certificate is for another name; use a host name that stands in it, or have it made "
             "anew with this one"
         )
-    if target.tls and not target.cert and ("CERTIFICATE_REQUIRED" in says or "alert" in says):
-        return SourceDenied(f"{at} asks for a client's certificate; write &cert=FILE&key=FILE")
-    if target.tls and "alert" in says:
-        return SourceDenied(
-            f"{at} refuses the certificate {target.cert}; it must be signed by the CA the server trusts"
-        )
-    reason = says.rpartition("last error: ")[2]
-    hint = "" if target.tls else "; if it speaks TLS, write &tls=true or &ca=FILE"
-    closed = hint if any(word in says for word in ("Socket closed", "reset by peer", "end of TCP stream")) else ""
-    return SourceUnavailable(f"{at} cannot be reached: {reason}{closed or '; check the address, and that it runs'}")
+    if "Unwrap failed" in says or "alert" in says:  # TLS 1.3 tells it after the handshake
+        wanted = f"must be signed by the CA that it trusts, and {target.cert} is not" if target.cert else "is wanted"
+        return SourceDenied(f"{at} ends the connection: probably a client's certificate {wanted}; &cert=FILE&key=FILE")
+    if "WRONG_VERSION_NUMBER" in says or "Handshake read failed" in says:
+        return SourceUnavailable(f"{at} cannot be reached by TLS: {reason}; if it does not speak TLS, leave that out")
+    return SourceUnavailable(f"{at} cannot be reached: {reason}; check the address, and that it runs")

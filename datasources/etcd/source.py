@@ -18,6 +18,7 @@ from sentinel_core.datasources.contract import (
     Reading,
     SourceConflict,
     SourceMisconfigured,
+    SourceUnavailable,
     StopSignal,
     Wake,
     Written,
@@ -57,12 +58,15 @@ class EtcdSource:
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
         self._opened: Store | None = None
+        self._closed = False
 
     def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
         return self._keys.items(kinds)
 
     def _store(self) -> Store:
         with self._lock:
+            if self._closed:
+                raise SourceUnavailable(f"{self.uri} was closed here")
             if self._opened is None:
                 self._opened = _open_store(self._target, self._monotonic)
             return self._opened
@@ -153,7 +157,11 @@ class EtcdSource:
 
     def close(self) -> None:
         """Ends running calls and watches. The source cannot be used after it."""
-        self._store().close()
+        with self._lock:
+            self._closed = True
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
 
 
 def _open_store(target: Target, monotonic: Callable[[], float]) -> Store:
