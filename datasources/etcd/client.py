@@ -24,6 +24,8 @@ from sentinel_core.datasources.layout import MAX_BYTES
 _KEEPALIVE_MS = 6000
 """Not below the server's own limit, 5 s by default: it cuts off who pings more often."""
 _PING_TIMEOUT_MS = 3000
+_REST_S = 0.5
+"""After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_BYTES + 2**20),  # 4 MiB by default
     ("grpc.max_send_message_length", MAX_BYTES + 2**20),
@@ -64,6 +66,8 @@ class Client:
         self._turn = 0
         """Counts endpoints given up; the next one is tried."""
         self._closed = False
+        self._rest: tuple[float, DatasourceError] | None = None
+        """Until when nobody is tried, and why."""
         self._inherited: list[_Session] = []
         """Of a parent, kept from being collected: closing them in a child could wait for threads it does not have."""
 
@@ -79,6 +83,8 @@ class Client:
         return answer
 
     def _attempt(self, send: Callable[[_Session, float], Any], *, once: bool = False) -> Any:
+        if self._rest is not None and self._monotonic() < self._rest[0]:
+            raise type(self._rest[1])(str(self._rest[1]))
         deadline = self._monotonic() + self._target.timeout_s
         endpoints = len(self._target.endpoints)
         tries, may_login = 1 if once else endpoints, True
@@ -89,7 +95,9 @@ class Client:
             share = left / max(1, tries - len(failures))
             try:
                 self._log_in(session, share)
-                return send(session, share)
+                answer = send(session, share)
+                self._rest = None
+                return answer  # noqa: TRY300 - the loop ends here
             except grpc.RpcError as error:
                 if self._target.user and may_login and wants_login(error):
                     may_login, session.token = False, None
@@ -99,6 +107,7 @@ class Client:
                     self._give_up(session)
                     if len(failures) < tries and not self._closed:
                         continue
+                    self._rest = (self._monotonic() + _REST_S, _joined(failures))
                 raise _joined(failures) from error
 
     def _log_in(self, session: _Session, timeout_s: float) -> None:

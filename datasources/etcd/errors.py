@@ -78,7 +78,7 @@ def _too_large(at: str, says: str) -> DatasourceError:
 def _unreachable(at: str, says: str, target: Target) -> DatasourceError:
     reason = says.rpartition("last error: ")[2]
     if not target.tls:
-        closed = any(words in says for words in _CLOSED)
+        closed = "failed to connect" in says and any(words in says for words in _CLOSED)
         hint = "if it speaks TLS, write &tls=true or &ca=FILE" if closed else "check the address, and that it runs"
         return SourceUnavailable(f"{at} cannot be reached: {reason}; {hint}")
     if "CERTIFICATE_VERIFY_FAILED" in says:

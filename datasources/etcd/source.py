@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sentinel_core.datasources.contract import (
@@ -48,6 +49,7 @@ class EtcdSource:
         template: str | None = None,
         environment: str = "default",
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`."""
         where = "/".join(part for part in path.split("/") if part)
@@ -55,6 +57,7 @@ class EtcdSource:
         self._keys = Keys.of(path, template, kind, self.uri, environment)
         self._target = target
         self._monotonic = monotonic
+        self._now = now
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
         self._opened: Store | None = None
@@ -130,7 +133,7 @@ class EtcdSource:
     def write(
         self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance
     ) -> Written:
-        """One transaction for content and provenance. Empty `texts` removes both. SourceUnavailable after the request
+        """One transaction for content and provenance, which says the time by itself. Empty `texts` removes both. SourceUnavailable after the request
         was sent leaves open whether it was carried out."""
         if len(texts) > 1:
             raise SourceMisconfigured(f"{item.source} is one key and cannot take {len(texts)} texts; write one list")
@@ -138,6 +141,7 @@ class EtcdSource:
         keys = pair(item.key)
         values: Sequence[bytes | None] = (None, None)
         if texts:
+            provenance = replace(provenance, published_at=provenance.published_at or self._now())
             values = (texts[0].content, encode(provenance, rules_digest(texts, item.kinds[0])))
         revision = self._store().replace(list(zip(keys, values, strict=True)), int(expected or 0))
         if revision is None:

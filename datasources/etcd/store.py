@@ -10,7 +10,7 @@ from sentinel_core.datasources.etcd import rpc_pb2 as pb
 from sentinel_core.datasources.etcd.client import Client
 from sentinel_core.datasources.etcd.history import put_revisions
 from sentinel_core.datasources.etcd.target import Target
-from sentinel_core.datasources.etcd.watch import events
+from sentinel_core.datasources.etcd.watch import Watches
 
 
 class Value(NamedTuple):
@@ -26,7 +26,7 @@ class Store:
 
     def __init__(self, target: Target, monotonic: Callable[[], float]) -> None:
         self._client = Client(target, monotonic)
-        self._monotonic = monotonic
+        self._watches = Watches(self._client, monotonic)
 
     def read(self, keys: Sequence[bytes], revision: int = 0) -> list[Value | None]:
         """What the keys hold, all at one moment: now, or at a revision of the store. Linearizable."""
@@ -54,7 +54,7 @@ class Store:
 
     def watch(self, key: bytes, start: int, stop: StopSignal) -> Iterator[None]:
         """Yields when the key was written or removed, from the revision `start` on, until `stop` is set."""
-        return events(self._client, key, start, stop, self._monotonic)
+        return self._watches.events(key, start, stop)
 
     def past(self, key: bytes, newest: int) -> list[int]:
         """See `put_revisions`."""

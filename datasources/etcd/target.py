@@ -85,7 +85,9 @@ class Target:
         try:
             return path.read_bytes()
         except OSError as error:
-            raise SourceDenied(f"{name} {path} cannot be read: {error.strerror}; name a file this user may read") from error
+            raise SourceDenied(
+                f"{name} {path} cannot be read: {error.strerror}; name a file this user may read"
+            ) from error
 
     def _check(self) -> None:
         """gRPC says of a bad file only that the connection failed; Python's own TLS tells which and why."""

@@ -1,77 +1,179 @@
-"""A watch of one key that notices by itself when nobody is there any more."""
+"""Watches of keys, all on one stream, which notices by itself when nobody is there any more."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable, StopSignal, Wake
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
 from sentinel_core.datasources.etcd.client import Client
+from sentinel_core.datasources.forks import renew_lock_after_fork
 
 HEARTBEAT_S = 4.0
-"""How often the server is asked for a word, when it has none of its own."""
-SILENCE_S = 8.0
-"""A server that says nothing for so long is given up."""
+"""How often the server is asked for a word. One that does not give it before the next time is given up."""
 
 
-class _Heartbeat:
-    """The requests of one stream: the watch, then a question for progress every so often.
+class Watches:
+    """Thread-safe. A stream of its own for each key would cost a thread that wakes ten times a second."""
 
-    gRPC takes them on a thread of its own. That thread gives the connection up when no answer has come for too long.
-    """
-
-    def __init__(self, create: pb.WatchRequest, monotonic: Callable[[], float]) -> None:
-        self._create = create
+    def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
+        self._client = client
         self._monotonic = monotonic
-        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        renew_lock_after_fork(self)
+        self._stream: _Stream | None = None
+        self._inherited: list[_Stream] = []
+        """Of a parent: as in `Client`."""
+
+    def events(self, key: bytes, start: int, stop: StopSignal) -> Iterator[None]:
+        """Yields when the key was written or removed, from the revision `start` on, until `stop` is set.
+
+        Raises DatasourceError when the watch is lost, and for what a client library may take for a quiet watch:
+        refused, cancelled, compacted.
+        """
+        with self._watching(key, start) as watched, stop.wakes(watched.told.set):
+            while True:
+                watched.told.wait()
+                watched.told.clear()  # before the look at `stop`: the other way round could lose its wake
+                if stop.is_set():
+                    return
+                if watched.error is not None:
+                    raise watched.error
+                yield
+
+    @contextmanager
+    def _watching(self, key: bytes, start: int) -> Iterator[_Watched]:
+        watched = _Watched(key)
+        with self._lock:
+            if self._stream is not None and self._stream.pid != os.getpid():
+                self._inherited.append(self._stream)
+                self._stream = None
+            if self._stream is None or not self._stream.add(watched, start):
+                self._stream = _Stream(self._client, self._monotonic)
+                self._stream.add(watched, start)
+            stream = self._stream
+        try:
+            yield watched
+        finally:
+            with self._lock:
+                stream.remove(watched)
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    key: bytes
+    told: threading.Event = field(default_factory=threading.Event)
+    error: DatasourceError | None = None
+
+    def lost(self, error: DatasourceError) -> None:
+        self.error = error
+        self.told.set()
+
+
+class _Stream:
+    """One stream and those who listen on it; it ends with the last of them, or with an error for all."""
+
+    def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
+        self.pid = os.getpid()
+        self._client = client
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._requests: queue.SimpleQueue[pb.WatchRequest | None] = queue.SimpleQueue()
+        self._ids = itertools.count(1)
+        self._watched: dict[int, _Watched] = {}
+        self._over = False
         self._heard_at = monotonic()
-        self.give_up: Wake = lambda: None
-        self.gave_up = False
+        self._give_up: Wake = lambda: None
+        self._gave_up = False
+        threading.Thread(target=self._run, name="sentinel-etcd-watches", daemon=True).start()
 
-    def requests(self) -> Iterator[pb.WatchRequest]:
-        yield self._create
-        while not self._ended.wait(HEARTBEAT_S):
-            if self._monotonic() - self._heard_at > SILENCE_S - HEARTBEAT_S:
-                self.gave_up = True
-                self.give_up()
-                return
-            yield pb.WatchRequest(progress_request=pb.WatchProgressRequest())
+    def add(self, watched: _Watched, start: int) -> bool:
+        """False where the stream is over."""
+        with self._lock:
+            if self._over:
+                return False
+            number = next(self._ids)
+            self._watched[number] = watched
+        create = pb.WatchCreateRequest(key=watched.key, start_revision=start, watch_id=number)
+        self._requests.put(pb.WatchRequest(create_request=create))
+        return True
 
-    def heard(self) -> None:
-        self._heard_at = self._monotonic()
+    def remove(self, watched: _Watched) -> None:
+        with self._lock:
+            numbers = [number for number, each in self._watched.items() if each is watched]
+            for number in numbers:
+                del self._watched[number]
+                cancel = pb.WatchCancelRequest(watch_id=number)
+                self._requests.put(pb.WatchRequest(cancel_request=cancel))
+            if not self._watched and not self._over:
+                self._over = True
+                self._requests.put(None)
 
-    def end(self) -> None:
-        self._ended.set()
-
-
-def events(client: Client, key: bytes, start: int, stop: StopSignal, monotonic: Callable[[], float]) -> Iterator[None]:
-    """Yields for each response that carries events, from the revision `start` on, until `stop` is set.
-
-    Raises DatasourceError when the watch is lost, and for what a client library may take for a quiet watch: refused,
-    cancelled, compacted.
-    """
-    create = pb.WatchRequest(create_request=pb.WatchCreateRequest(key=key, start_revision=start))
-    beat = _Heartbeat(create, monotonic)
-    try:
-        with client.watching(beat.requests()) as (call, give_up):
-            beat.give_up = give_up
-            with stop.wakes(call.cancel):
+    def _run(self) -> None:
+        error: DatasourceError = SourceUnavailable("etcd ended the watch")
+        try:
+            with self._client.watching(self._outgoing()) as (call, give_up):
+                self._give_up = give_up
                 for response in call:
-                    beat.heard()
-                    check(response, key)
-                    if response.events:
-                        yield
-        if not stop.is_set():
-            raise SourceUnavailable("etcd ended the watch")
-    except DatasourceError as error:
-        if stop.is_set():
+                    self._heard_at = self._monotonic()
+                    self._dispatch(response)
+        except DatasourceError as raised:
+            error = raised
+        except Exception as raised:  # noqa: BLE001 - whoever listens must hear of the end, whatever it was
+            error = SourceUnavailable(f"the watch broke off: {raised!r}")
+        if self._gave_up:
+            error = SourceUnavailable(f"etcd said nothing for {HEARTBEAT_S:g} s ({error})")
+        self._end(error)
+
+    def _end(self, error: DatasourceError) -> None:
+        with self._lock:
+            self._over = True
+            left = list(self._watched.values())
+            self._watched.clear()
+            self._requests.put(None)
+        for watched in left:
+            watched.lost(error)
+
+    def _outgoing(self) -> Iterator[pb.WatchRequest]:
+        """Taken by a thread of gRPC's, which also notices that no answer comes. Its end closes the stream."""
+        asked_at: float | None = None
+        while True:
+            try:
+                request = self._requests.get(timeout=HEARTBEAT_S)
+            except queue.Empty:
+                if asked_at is not None and self._heard_at < asked_at:
+                    self._gave_up = True
+                    self._give_up()
+                    return
+                asked_at = self._monotonic()
+                yield pb.WatchRequest(progress_request=pb.WatchProgressRequest())
+            else:
+                if request is None:
+                    return
+                yield request
+
+    def _dispatch(self, response: pb.WatchResponse) -> None:
+        """A refusal without a number ends all watches, and each begins anew with a read. What comes for one that was
+        removed here is the end that was asked for."""
+        with self._lock:
+            watched = self._watched.get(response.watch_id)
+        if watched is None:
+            if response.watch_id < 0:
+                check(response, b"a key")
             return
-        if beat.gave_up:
-            raise SourceUnavailable(f"etcd said nothing for {SILENCE_S:g} s ({error})") from error
-        raise
-    finally:
-        beat.end()
+        try:
+            check(response, watched.key)
+        except DatasourceError as error:
+            self.remove(watched)
+            watched.lost(error)
+        if response.events:
+            watched.told.set()
 
 
 def check(response: pb.WatchResponse, key: bytes) -> None:

@@ -24,6 +24,8 @@ from sentinel_core.datasources import (
     StopSignal,
     Writable,
 )
+from sentinel_core.datasources.etcd import rpc_pb2 as pb
+from sentinel_core.datasources.etcd.watch import check
 from sentinel_core.rules import Provenance, Revision, SourceText
 from tests.services import etcd
 from tests.services.etcd import EtcdServer
@@ -36,6 +38,7 @@ ADA = Provenance(
     committed_at=datetime(2026, 11, 30, 8, tzinfo=UTC),
     channel="cli",
     reason="促销",
+    published_at=datetime(2026, 11, 30, 9, tzinfo=UTC),
     rollback_of="7",
 )
 
@@ -272,6 +275,37 @@ def test_a_watch_begins_after_compaction_however_old_what_was_seen_is(
     watcher.join(1)
     assert not watcher.is_alive()
     assert failures == []
+
+
+def test_the_end_of_one_subscription_does_not_disturb_another(
+    server: EtcdServer, source: EtcdSource, item: Item, recorder: Any, other_recorder: Any, subscribe: Any
+) -> None:
+    server.put(item.key, A)
+    stays, ends = subscribe(source, recorder), subscribe(source, other_recorder)
+    assert stays.wait_ready(5)
+    assert ends.wait_ready(5)
+    assert ends.close(timeout_s=1)
+    server.put(item.key, B)
+    recorder.wait_active(B)
+    assert stays.status()[0].counters.channel_losses == 0
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pb.WatchResponse(created=True, canceled=True, watch_id=-1, cancel_reason="permission denied"),
+        pb.WatchResponse(created=True, watch_id=-1),
+        pb.WatchResponse(canceled=True, watch_id=1),
+        pb.WatchResponse(canceled=True, watch_id=1, compact_revision=9),
+    ],
+)
+def test_a_watch_that_is_refused_is_no_quiet_one(refusal: pb.WatchResponse) -> None:
+    with pytest.raises(SourceUnavailable, match="cancelled the watch of k|compacted the revisions"):
+        check(refusal, b"k")
+
+
+def test_an_answer_for_progress_is_no_refusal() -> None:
+    check(pb.WatchResponse(watch_id=-1), b"k")
 
 
 def test_a_forked_child_follows_on_a_connection_of_its_own(

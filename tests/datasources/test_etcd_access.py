@@ -216,6 +216,8 @@ def test_no_password_stands_in_what_people_see_of_a_source(guarded: EtcdServer) 
 
 @pytest.mark.usefixtures("password")
 def test_a_password_is_taken_from_no_uri() -> None:
-    with pytest.raises(SourceMisconfigured, match="put the password into the variable SENTINEL_ETCD_PASSWORD") as caught:
+    with pytest.raises(
+        SourceMisconfigured, match="put the password into the variable SENTINEL_ETCD_PASSWORD"
+    ) as caught:
         datasources.open(f"etcd://ops:{PASSWORD}@127.0.0.1:1")
     assert PASSWORD not in str(caught.value)

@@ -168,7 +168,7 @@ def test_neither_idle_nor_cut_off_does_a_subscriber_of_every_kind_work(server: E
         assert _cpu_share(2) <= 0.01, "idle"
         server.kill()
         time.sleep(3)
-        assert _cpu_share(3) <= 0.02, "cut off"
+        assert _cpu_share(2) <= 0.01, "cut off"
     finally:
         subscription.close()
         source.close()
