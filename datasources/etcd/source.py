@@ -133,8 +133,10 @@ class EtcdSource:
     def write(
         self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance
     ) -> Written:
-        """One transaction for content and provenance, which says the time by itself. Empty `texts` removes both. SourceUnavailable after the request
-        was sent leaves open whether it was carried out."""
+        """One transaction for content and provenance, to which the time is added. Empty `texts` removes both.
+
+        SourceUnavailable after the request was sent leaves open whether it was carried out.
+        """
         if len(texts) > 1:
             raise SourceMisconfigured(f"{item.source} is one key and cannot take {len(texts)} texts; write one list")
         self._check_expected(item, expected)  # also finds the server that answers

@@ -1,4 +1,4 @@
-"""What etcd adds to the contract: keys, provenance in the same transaction, compare-and-set, a past until compaction."""
+"""What etcd adds to the contract: keys, provenance, compare-and-set, a past until compaction."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_the_end_of_one_subscription_does_not_disturb_another(
     ],
 )
 def test_a_watch_that_is_refused_is_no_quiet_one(refusal: pb.WatchResponse) -> None:
-    with pytest.raises(SourceUnavailable, match="cancelled the watch of k|compacted the revisions"):
+    with pytest.raises(SourceUnavailable, match=r"cancelled the watch of k|compacted the revisions"):
         check(refusal, b"k")
 
 
