@@ -90,7 +90,7 @@ def git_repository(folder: Path, *, clone: bool = False) -> World:
     return GitSource(folder, ref="main", path="sentinel-rules.yaml", clone=clone, cache=cache, interval_s=0.5), change
 
 
-def etcd_key(folder: Path) -> World:
+def etcd_key(folder: Path) -> tuple[EtcdSource, Change]:
     """A server of its own; the change is one transaction over a connection that stands, content and provenance."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.services.etcd import EtcdServer
@@ -114,7 +114,6 @@ def etcd_key(folder: Path) -> World:
 def raw_watch(folder: Path, rounds: int) -> list[float]:
     """The store's own time: from the same write to the word of a bare watch of its key, in milliseconds, sorted."""
     source, change = etcd_key(folder)
-    assert isinstance(source, EtcdSource)
     target, (item,) = source._target, source.items(["flow"])
     watcher, stop, told = Store(target, time.monotonic), StopSignal(), Queue[float]()
     _, revision = watcher.look(item.key.encode())

@@ -145,7 +145,10 @@ class EtcdSource:
         if texts:
             provenance = replace(provenance, published_at=provenance.published_at or self._now())
             values = (texts[0].content, encode(provenance, rules_digest(texts, item.kinds[0])))
-        revision = self._store().replace(list(zip(keys, values, strict=True)), int(expected or 0))
+        try:
+            revision = self._store().replace(list(zip(keys, values, strict=True)), int(expected or 0))
+        except SourceUnavailable as error:
+            raise SourceUnavailable(f"{error}. Whether it was written is not known: read it again") from error
         if revision is None:
             self._check_expected(item, expected)
             raise SourceConflict(f"{item.source} was changed meanwhile; read it again and repeat the change on top")

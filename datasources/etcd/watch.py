@@ -159,29 +159,30 @@ class _Stream:
                 yield request
 
     def _dispatch(self, response: pb.WatchResponse) -> None:
-        """A refusal without a number ends all watches, and each begins anew with a read. What comes for one that was
+        """Raises DatasourceError for a refusal. It ends the whole stream: that carries the token of the login it began
+        with, and a token that has expired would be refused for each watch to come. What comes for a watch that was
         removed here is the end that was asked for."""
         with self._lock:
             watched = self._watched.get(response.watch_id)
-        if watched is None:
-            if response.watch_id < 0:
-                check(response, b"a key")
-            return
-        try:
-            check(response, watched.key)
-        except DatasourceError as error:
+        if watched is not None and response.compact_revision:
             self.remove(watched)
-            watched.lost(error)
-        if response.events:
-            watched.told.set()
+            watched.lost(compacted(response, watched.key))
+        elif watched is not None or response.watch_id < 0:
+            check(response, watched.key if watched else b"a key")
+            if watched is not None and response.events:
+                watched.told.set()
+
+
+def compacted(response: pb.WatchResponse, key: bytes) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"etcd compacted the revisions from which {key.decode()} was watched (up to {response.compact_revision}); "
+        "it is read anew"
+    )
 
 
 def check(response: pb.WatchResponse, key: bytes) -> None:
     """Raises SourceUnavailable for a response that ends the watch. A bare answer for progress has the id -1, too."""
     if response.compact_revision:
-        raise SourceUnavailable(
-            f"etcd compacted the revisions from which {key.decode()} was watched (up to {response.compact_revision}); "
-            "it is read anew"
-        )
+        raise compacted(response, key)
     if response.canceled or (response.created and response.watch_id < 0):
         raise SourceUnavailable(f"etcd cancelled the watch of {key.decode()}: {response.cancel_reason or 'no reason'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,12 +168,12 @@ def test_a_user_is_no_hindrance_where_nobody_is_asked() -> None:
 
 @pytest.mark.usefixtures("password")
 def test_an_expired_token_is_renewed_and_the_watch_goes_on(
-    guarded: EtcdServer, recorder: object, subscribe: object
+    guarded: EtcdServer, recorder: Any, other_recorder: Any, subscribe: Any
 ) -> None:
     source = datasources.open(guarded.uri("/n/expiry", user="ops"))
     (item,) = source.items(["flow"])
     guarded.put(item.key, RULES)
-    subscription = subscribe(source, recorder)  # type: ignore[operator]  # the fixture
+    subscription = subscribe(source, recorder)
     assert subscription.wait_ready(5)
     token = source._opened._client._session.token  # type: ignore[attr-defined]
     assert token
@@ -181,8 +182,33 @@ def test_an_expired_token_is_renewed_and_the_watch_goes_on(
     assert isinstance(source.read(item), Revision)
     assert source._opened._client._session.token != token  # type: ignore[attr-defined]
     guarded.put(item.key, b"[]")
-    recorder.wait_active(b"[]")  # type: ignore[attr-defined]
+    recorder.wait_active(b"[]")
     assert subscription.state is State.READY
+    later = subscribe(source, other_recorder)  # whose watch must not be refused with the void token of the stream
+    assert later.wait_ready(5)
+    guarded.put(item.key, RULES)
+    other_recorder.wait_active(RULES)
+    recorder.wait_active(RULES)
+    guarded.put(item.key, b"[]")
+    other_recorder.wait_active(b"[]")
+    assert later.wait_ready(2)
+    assert later.status()[0].counters.channel_losses <= 1
+    source.close()
+
+
+def test_a_wrong_password_is_an_error_at_once_and_the_right_one_is_taken(
+    guarded: EtcdServer, recorder: Any, subscribe: Any, monkeypatch: pytest.MonkeyPatch, wait_reason: Any
+) -> None:
+    monkeypatch.setenv("SENTINEL_ETCD_PASSWORD", "wrong-hunter2")
+    source = datasources.open(guarded.uri("/n/wrong", user="ops"))
+    (item,) = source.items(["flow"])
+    guarded.put(item.key, RULES)
+    subscription = subscribe(source, recorder)
+    wait_reason(subscription, "refuses user ops or the password")
+    assert subscription.state is State.ERROR
+    assert "hunter2" not in str(subscription.status())
+    monkeypatch.setenv("SENTINEL_ETCD_PASSWORD", PASSWORD)
+    recorder.wait_active(RULES)
     source.close()
 
 
