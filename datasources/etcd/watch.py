@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import queue
 import threading
@@ -88,10 +89,11 @@ class _Stream:
         self._ids = itertools.count(1)
         self._watched: dict[int, _Watched] = {}
         self._over = False
-        self._heard_at = monotonic()
+        self._ended = threading.Event()
+        self._heard_at = -math.inf
         self._give_up: Wake = lambda: None
-        self._gave_up = False
-        threading.Thread(target=self._run, name="sentinel-etcd-watches", daemon=True).start()
+        for name, run in (("watches", self._run), ("heartbeat", self._beat)):
+            threading.Thread(target=run, name=f"sentinel-etcd-{name}", daemon=True).start()
 
     def add(self, watched: _Watched, start: int) -> bool:
         """False where the stream is over."""
@@ -113,6 +115,7 @@ class _Stream:
                 self._requests.put(pb.WatchRequest(cancel_request=cancel))
             if not self._watched and not self._over:
                 self._over = True
+                self._ended.set()
                 self._requests.put(None)
 
     def _run(self) -> None:
@@ -127,8 +130,6 @@ class _Stream:
             error = raised
         except Exception as raised:  # noqa: BLE001 - whoever listens must hear of the end, whatever it was
             error = SourceUnavailable(f"the watch broke off: {raised!r}")
-        if self._gave_up:
-            error = SourceUnavailable(f"etcd said nothing for {HEARTBEAT_S:g} s ({error})")
         self._end(error)
 
     def _end(self, error: DatasourceError) -> None:
@@ -136,27 +137,26 @@ class _Stream:
             self._over = True
             left = list(self._watched.values())
             self._watched.clear()
+            self._ended.set()
             self._requests.put(None)
         for watched in left:
             watched.lost(error)
 
     def _outgoing(self) -> Iterator[pb.WatchRequest]:
-        """Taken by a thread of gRPC's, which also notices that no answer comes. Its end closes the stream."""
-        asked_at: float | None = None
-        while True:
-            try:
-                request = self._requests.get(timeout=HEARTBEAT_S)
-            except queue.Empty:
-                if asked_at is not None and self._heard_at < asked_at:
-                    self._gave_up = True
-                    self._give_up()
-                    return
-                asked_at = self._monotonic()
-                yield pb.WatchRequest(progress_request=pb.WatchProgressRequest())
-            else:
-                if request is None:
-                    return
-                yield request
+        """Taken by a thread of gRPC's. Its end closes the stream."""
+        while (request := self._requests.get()) is not None:
+            yield request
+
+    def _beat(self) -> None:
+        """On a thread of its own: while a server does not take what is sent, gRPC asks for no more requests."""
+        asked_at = self._monotonic()
+        while not self._ended.wait(HEARTBEAT_S):
+            if self._heard_at < asked_at:
+                self._end(SourceUnavailable(f"etcd said nothing for {HEARTBEAT_S:g} s"))  # gRPC may never say it
+                self._give_up()
+                return
+            asked_at = self._monotonic()
+            self._requests.put(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
 
     def _dispatch(self, response: pb.WatchResponse) -> None:
         """Raises DatasourceError for a refusal. It ends the whole stream: that carries the token of the login it began

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sentinel_core import datasources
-from sentinel_core.datasources import State, Subscription, SubscriptionOptions
+from sentinel_core.datasources import SourceUnavailable, State, StopSignal, Subscription, SubscriptionOptions
 from sentinel_core.rules import KINDS
 from tests.services import etcd
 from tests.services.etcd import EtcdServer
@@ -78,7 +78,7 @@ def test_an_outage_keeps_the_rules_and_its_change_is_active_soon(
     follower = follow()
     end(server)
     follower.wait_state(State.STALE)
-    time.sleep(4)  # long enough for the back-off to have grown to its cap
+    time.sleep(3)  # long enough for the back-off to have grown to its cap
     assert follower.recorder.contents == [A]
     server.start()
     server.put(follower.key, B)
@@ -98,6 +98,20 @@ def test_a_frozen_server_is_noticed_and_taken_back(server: EtcdServer, follow: C
     server.put(follower.key, B)
     follower.wait_active_within(BACK_S, B)
     assert follower.recorder.contents == [A, B]
+
+
+def test_a_server_that_freezes_while_a_watch_is_set_up_is_noticed(
+    server: EtcdServer, follow: Callable[..., Follower]
+) -> None:
+    follower = follow()
+    key = follower.key.encode()
+    _, revision = follower.source._opened.look(key)  # type: ignore[attr-defined]
+    server.freeze()
+    client = follower.source._opened._client  # type: ignore[attr-defined]
+    client._give_up(client._session)
+    with pytest.raises(SourceUnavailable):
+        next(follower.source._opened.watch(key, revision, StopSignal()))  # type: ignore[attr-defined]
+    server.thaw()
 
 
 def test_a_compaction_while_cut_off_costs_nothing(server: EtcdServer, follow: Callable[..., Follower]) -> None:
@@ -165,10 +179,10 @@ def test_neither_idle_nor_cut_off_does_a_subscriber_of_every_kind_work(server: E
     subscription = Subscription(source, KINDS, recorder).start()
     try:
         assert subscription.wait_ready(5)
-        assert _cpu_share(2) <= 0.01, "idle"
+        assert _cpu_share(1.5) <= 0.015, "idle"
         server.kill()
-        time.sleep(3)
-        assert _cpu_share(2) <= 0.01, "cut off"
+        time.sleep(2)
+        assert _cpu_share(1.5) <= 0.015, "cut off"  # measured 0.6 to 1.0 %; a loop that spins takes a whole core
     finally:
         subscription.close()
         source.close()
