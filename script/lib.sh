@@ -19,26 +19,7 @@ find_python() {
     die "no Python 3.11 or newer found" "Install one (apt-get install python3 python3-venv), or name it: PYTHON=/path/to/python3.12 $0"
 }
 
-can_# Servers for the tests. What cannot be installed is left to the tests, which skip loudly (and fail with CI=true).
-# Usage: want_servers COMMAND:PACKAGE...
-want_servers() {
-    local pair packages=() log="$VENV/servers.log"
-    for pair in "$@"; do
-        command -v "${pair%%:*}" >/dev/null 2>&1 || packages+=("${pair#*:}")
-    done
-    if [ ${#packages[@]} -eq 0 ]; then return; fi
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-        say "SKIPPED: tests with real servers; install them with: apt-get install ${packages[*]}"
-        return
-    fi
-    say "Installing servers for the tests: ${packages[*]}…"
-    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
-        tail -n 5 "$log" >&2
-        say "SKIPPED: tests with these servers, which could not be installed (see $log)."
-    fi
-}
-
-compile() {
+can_compile() {
     [ -z "${SENTINEL_PURE:-}" ] || return 1
     command -v "${CC:-cc}" >/dev/null 2>&1 || return 1
     "$VENV/bin/python" -c 'import sysconfig, pathlib, sys
@@ -91,6 +72,25 @@ set_up() {
         say "The engine runs interpreted: no C compiler with Python headers here, or SENTINEL_PURE is set."
         find "$ROOT/sentinel_core" -name '*.so' -delete
         echo pure >"$VENV/.compiled"
+    fi
+}
+
+# Servers for the tests. What cannot be installed is left to the tests, which skip loudly (and fail with CI=true).
+# Usage: want_servers COMMAND:PACKAGE...
+want_servers() {
+    local pair packages=() log="$VENV/servers.log"
+    for pair in "$@"; do
+        command -v "${pair%%:*}" >/dev/null 2>&1 || packages+=("${pair#*:}")
+    done
+    if [ ${#packages[@]} -eq 0 ]; then return; fi
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        say "SKIPPED: tests with real servers; install them with: apt-get install ${packages[*]}"
+        return
+    fi
+    say "Installing servers for the tests: ${packages[*]}…"
+    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        say "SKIPPED: tests with these servers, which could not be installed (see $log)."
     fi
 }
 
