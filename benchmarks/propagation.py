@@ -8,20 +8,36 @@ subscription tells its listeners of the new version: a figure holds the writer's
 
 from __future__ import annotations
 
+import atexit
+import json
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Queue
 
 from sentinel_core import Engine
-from sentinel_core.datasources import Applied, FileSource, GitSource, Outcome, Readable, Subscription
+from sentinel_core.datasources import (
+    Applied,
+    EtcdSource,
+    FileSource,
+    GitSource,
+    Outcome,
+    Readable,
+    StopSignal,
+    Subscription,
+)
+from sentinel_core.datasources.etcd.keys import pair
+from sentinel_core.datasources.etcd.store import Store
+from sentinel_core.datasources.etcd.target import Target
 from sentinel_core.rules import KINDS
 
 RULES_PER_FILE = 20
-BARS_MS = {"file": 50.0, "git": 1000.0}
+BARS_MS = {"file": 50.0, "git": 1000.0, "etcd": 1000.0}
 Change = Callable[[int], float]
 """Makes the numbered change; returns when it began (`perf_counter`)."""
 World = tuple[Readable, Change]
@@ -74,6 +90,55 @@ def git_repository(folder: Path, *, clone: bool = False) -> World:
     return GitSource(folder, ref="main", path="sentinel-rules.yaml", clone=clone, cache=cache, interval_s=0.5), change
 
 
+def etcd_key(folder: Path) -> tuple[EtcdSource, Change]:
+    """A server of its own; the change is one transaction over a connection that stands, content and provenance."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.services.etcd import EtcdServer
+
+    server = EtcdServer(folder).start()
+    source = EtcdSource(Target.of(server.uri()), environment="benchmark", kind="flow")
+    writer = Store(Target.of(server.uri()), time.monotonic)
+    keys = pair(source.items(["flow"])[0].key)
+
+    def change(number: int) -> float:
+        values = (json.dumps(rule_list(number)).encode(), b"{}")
+        stands, _ = writer.look(keys[0])
+        began = time.perf_counter()
+        writer.replace(list(zip(keys, values, strict=True)), stands)
+        return began
+
+    atexit.register(server.kill)
+    return source, change
+
+
+def raw_watch(folder: Path, rounds: int) -> list[float]:
+    """The store's own time: from the same write to the word of a bare watch of its key, in milliseconds, sorted."""
+    source, change = etcd_key(folder)
+    target, (item,) = source._target, source.items(["flow"])
+    watcher, stop, told = Store(target, time.monotonic), StopSignal(), Queue[float]()
+    _, revision = watcher.look(item.key.encode())
+
+    def watch() -> None:
+        for _ in watcher.watch(item.key.encode(), revision + 1, stop):
+            told.put(time.perf_counter())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    change(0)
+    told.get(timeout=10)
+    times = []
+    for number in range(1, rounds + 1):
+        began = change(number)
+        times.append((told.get(timeout=10) - began) * 1000)
+    stop.set()
+    thread.join()
+    return sorted(times)
+
+
+def rule_list(number: int) -> list[dict[str, object]]:
+    return [{"resource": f"r{each}", "count": number + 1} for each in range(RULES_PER_FILE)]
+
+
 def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
     done = subprocess.run(["git", *arguments], cwd=folder, input=stdin, check=True, capture_output=True)
     return done.stdout.decode().strip()
@@ -101,13 +166,18 @@ def idle_share(seconds: float = 1.0) -> float:
 
 
 def nothing(source: Readable) -> Subscription:
+    kinds = kinds_of(source)
     return Subscription(
-        source, KINDS, lambda _revision, _restored: Applied(Outcome.ACTIVATED, frozenset(KINDS))
+        source, kinds, lambda _revision, _restored: Applied(Outcome.ACTIVATED, frozenset(kinds))
     ).start()
 
 
 def engine(source: Readable) -> Subscription:
-    return Engine(app="benchmark").subscribe(KINDS, source)
+    return Engine(app="benchmark").subscribe(kinds_of(source), source)
+
+
+def kinds_of(source: Readable) -> tuple[str, ...]:
+    return tuple(kind for item in source.items(KINDS) for kind in item.kinds)
 
 
 def quantile(times: Sequence[float], share: float) -> float:
@@ -120,8 +190,12 @@ def main() -> None:
         ("file, written in place", file_in_place, rounds),
         ("file, renamed", file_renamed, rounds),
         ("git, on this machine", git_repository, rounds),
+        ("etcd, on this machine", etcd_key, rounds),
         ("git, by URL asked every 0.5 s", lambda folder: git_repository(folder, clone=True), min(rounds, 20)),
     ]
+    if shutil.which("etcd") is None or shutil.which("etcdctl") is None:
+        print("etcd is left out: it is not installed (apt-get install etcd-server etcd-client)")
+        worlds = [world for world in worlds if world[1] is not etcd_key]
     print(f"{'change → active, ms':32}{'applied by':11}{'n':>5}{'p50':>8}{'p99':>8}{'max':>8}{'bar p99':>9}{'idle':>8}")
     for title, make, count in worlds:
         bar = BARS_MS[title.partition(",")[0]]
@@ -137,6 +211,11 @@ def main() -> None:
                 subscription.close()
             figures = f"{quantile(times, 0.5):8.1f}{quantile(times, 0.99):8.1f}{times[-1]:8.1f}{bar:9.0f}{share:8.2%}"
             print(f"{title:32}{subscribe.__name__:11}{count:5}{figures}")
+        if make is etcd_key:
+            with tempfile.TemporaryDirectory() as folder:
+                times = raw_watch(Path(folder), count)
+            figures = f"{quantile(times, 0.5):8.1f}{quantile(times, 0.99):8.1f}{times[-1]:8.1f}"
+            print(f"{'  its own put → watch':32}{'':11}{count:5}{figures}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from sentinel_core.datasources.contract import (
     HasHistory,
     Item,
     Ordered,
+    Prompt,
     Readable,
     Reading,
     SourceConflict,
@@ -18,6 +19,7 @@ from sentinel_core.datasources.contract import (
     Writable,
     Written,
 )
+from sentinel_core.datasources.etcd import EtcdSource
 from sentinel_core.datasources.file import FileSource
 from sentinel_core.datasources.git import GitSource
 from sentinel_core.datasources.last_good import LastGood
@@ -35,6 +37,7 @@ __all__ = [
     "Apply",
     "Counters",
     "DatasourceError",
+    "EtcdSource",
     "FileSource",
     "GitSource",
     "HasHistory",
@@ -44,6 +47,7 @@ __all__ = [
     "MemorySource",
     "Ordered",
     "Outcome",
+    "Prompt",
     "Readable",
     "Reading",
     "Scheme",

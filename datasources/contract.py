@@ -136,6 +136,15 @@ class Written:
 
 
 @runtime_checkable
+class Prompt(Protocol):
+    """A store that costs little to try: one that cannot be reached is tried more often than `backoff_cap_s` says, so
+    that its changes are active soon after it is back."""
+
+    retry_cap_s: float
+    """Longest wait in seconds, after read or watch failed; not after SourceDenied."""
+
+
+@runtime_checkable
 class Ordered(Protocol):
     """A store whose own versions tell which of two is the later one."""
 

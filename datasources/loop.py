@@ -6,6 +6,7 @@ is in. Times are monotonic seconds and are handed in, so that every decision can
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -71,17 +72,22 @@ class SubscriptionOptions:
         if not (self.debounce_s >= 0 and 0 < self.backoff_base_s <= self.backoff_cap_s and self.compare_s > 0):
             raise ValueError(f"debounce_s must be >= 0, compare_s > 0 and 0 < backoff_base_s <= backoff_cap_s: {self}")
 
-    def backoff(self, failures: int, rng: Callable[[], float]) -> float:
-        """Doubles per failure up to the cap; jitter takes away up to half, so that a fleet does not return at once."""
-        longest = min(self.backoff_cap_s, self.backoff_base_s * 2.0 ** min(failures - 1, 32))
+    def backoff(self, failures: int, rng: Callable[[], float], cap_s: float = math.inf) -> float:
+        """Doubles per failure up to the lower cap; jitter takes away up to half, so that a fleet does not return at
+        once."""
+        longest = min(self.backoff_cap_s, cap_s, self.backoff_base_s * 2.0 ** min(failures - 1, 32))
         return longest * (0.5 + 0.5 * rng())
 
 
 class LoopState:
     """One item's cursor, schedule and state. Not thread-safe: the worker calls it under its lock."""
 
-    def __init__(self, options: SubscriptionOptions, rng: Callable[[], float], now: float) -> None:
+    def __init__(
+        self, options: SubscriptionOptions, rng: Callable[[], float], now: float, retry_cap_s: float = math.inf
+    ) -> None:
+        """`retry_cap_s`: see `Prompt`."""
         self._options = options
+        self._retry_cap_s = retry_cap_s
         self._rng = rng
         self.due = now
         """When the next read is to begin."""
@@ -184,7 +190,8 @@ class LoopState:
         """The read or the apply failed and is tried again: the same bytes count as not seen."""
         self._failures += 1
         self.trouble, self.severe, self.waiting = why, severe, False
-        self.due = min(self.due, now + self._options.backoff(self._failures, self._rng))
+        cap_s = math.inf if severe else self._retry_cap_s
+        self.due = min(self.due, now + self._options.backoff(self._failures, self._rng, cap_s))
 
     def channel_up(self) -> None:
         self.channel_trouble = None
@@ -195,4 +202,4 @@ class LoopState:
             self._channel_failures = 0
         self._channel_failures += 1
         self.channel_trouble = why
-        self.due = min(self.due, now + self._options.backoff(self._channel_failures, self._rng))
+        self.due = min(self.due, now + self._options.backoff(self._channel_failures, self._rng, self._retry_cap_s))

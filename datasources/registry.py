@@ -18,7 +18,7 @@ from sentinel_core.datasources.contract import Readable, SourceMisconfigured
 from sentinel_core.datasources.uri import SourceUri, mask_uri
 
 ENTRY_POINTS = "sentinel.datasources"
-_PLANNED = {"nacos": "Nacos", "etcd": "etcd"}
+_PLANNED = {"nacos": "Nacos"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ def _mask_userinfo(match: re.Match[str]) -> str:
 
 
 def _mask_parameter(match: re.Match[str]) -> str:
-    if not _SECRET_NAME.search(match["name"]):
+    # `password_file` tells where a secret stands, and is none.
+    if not _SECRET_NAME.search(match["name"]) or match["name"].lower().endswith("_file"):
         return match[0]
     return f"{match['lead']}{match['name']}={MASK}"

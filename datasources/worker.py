@@ -7,11 +7,13 @@ Two daemon threads per item. The *worker* reads, applies, saves and tells listen
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 
 from sentinel_core.datasources.contract import (
     Item,
+    Prompt,
     Readable,
     Reading,
     StopSignal,
@@ -45,7 +47,8 @@ class ItemWorker:
         self._clocks = clocks
         self._announce = announce
         self._lock = threading.Condition()
-        self._loop = LoopState(options, clocks.rng, clocks.monotonic())
+        retry_cap_s = source.retry_cap_s if isinstance(source, Prompt) else math.inf
+        self._loop = LoopState(options, clocks.rng, clocks.monotonic(), retry_cap_s)
         self._stop = StopSignal()
         self._threads: list[threading.Thread] = []
         self._record = Record(item, clocks.now)

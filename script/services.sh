@@ -1,8 +1,9 @@
 # Sourced by script/test and script/bench: fetches the real servers that they start. Does nothing for what is there. What cannot be
 # had here is said, and its tests are skipped; with CI=true they fail.
-# Usage: get_services (all), get_packages (Redis, Prometheus)
+# Usage: get_services (all), get_packages (those from Debian)
 KAFKA=org.apache.kafka:kafka_2.13:4.4.0
 KAFKA_LOGGING=org.apache.logging.log4j:log4j-slf4j-impl:2.25.5
+PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl" # COMMAND:PACKAGE
 
 get_services() {
     get_packages
@@ -10,9 +11,9 @@ get_services() {
 }
 
 get_packages() {
-    local package missing=""
-    for package in redis-server prometheus; do
-        command -v "$package" >/dev/null 2>&1 || missing="$missing $package"
+    local pair missing=""
+    for pair in $PACKAGES; do
+        command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
     done
     if [ -n "$missing" ]; then install_packages $missing || say "SKIPPED: without$missing the tests that need them are left out (apt-get install$missing)"; fi
 }

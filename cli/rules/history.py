@@ -107,7 +107,7 @@ def _row(each: Entry, *, wide: bool) -> list[Span]:
     row: list[Span] = [
         str(each.number),
         local(when) if when else "–",
-        provenance.author or "unknown",
+        provenance.author or provenance.published_by or "unknown",
         short_version(each.revision),
         each.digest[:SHORT] if each.digest else Styled("invalid", "red"),
         why(each),

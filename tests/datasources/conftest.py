@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from sentinel_core import datasources
 from sentinel_core.datasources import (
     Applied,
     FileSource,
@@ -23,6 +24,7 @@ from sentinel_core.datasources import (
     SubscriptionOptions,
 )
 from sentinel_core.rules import Problem, Revision, RuleRejected
+from tests.services import etcd
 
 QUICK = SubscriptionOptions(debounce_s=0.01, compare_s=30, backoff_base_s=0.02, backoff_cap_s=0.1)
 """Real time, but short; the periodic compare is out of the way so that it cannot hide a deaf watch."""
@@ -185,7 +187,7 @@ def file_name(name: str) -> str:
     return name.replace("__", "/").replace("_", ".")
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def git_identity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Git reads no settings of the machine; whoever commits is Ada."""
     config = tmp_path_factory.mktemp("git") / "config"
@@ -200,6 +202,24 @@ def git_identity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+class EtcdWorld:
+    """A key of its own in the one server of this process."""
+
+    def __init__(self, tmp: Path) -> None:
+        etcd.needed()
+        self.server = etcd.shared()
+        self.source = datasources.open(self.server.uri(f"/tests/{tmp.name}"))
+        (item,) = self.source.items(["flow"])
+        self.key = item.key
+
+    def put(self, content: bytes) -> None:
+        put = self.server.put_large if len(content) > 2**20 else self.server.put
+        put(self.key, content)
+
+    def delete(self) -> None:
+        self.server.delete(self.key)
+
+
 WORLDS: dict[str, Callable[[Path], Any]] = {
     "memory": lambda _: MemoryWorld(),
     "file": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml"), tmp / "rules.yaml"),
@@ -208,6 +228,7 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
     "git-work-tree": GitWorld,
     "git-bare": BareGitWorld,
     "git-url": lambda tmp: BareGitWorld(tmp, clone=True),
+    "etcd": EtcdWorld,
 }
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
 

@@ -36,6 +36,21 @@ def test_back_off_doubles_to_the_cap_and_jitter_takes_at_most_half(failures: int
     assert longest / 2 <= OPTIONS.backoff(failures, lambda: chance) <= longest
 
 
+def test_a_prompt_store_is_tried_again_soon_but_not_where_it_denies_access() -> None:
+    loop = LoopState(OPTIONS, lambda: 0.5, 100.0, retry_cap_s=1.5)
+    for _ in range(20):
+        loop.begin(100.0)
+        loop.failed("down", 100.0)
+    assert 100.75 <= loop.due <= 101.5
+    loop.begin(100.0)
+    loop.failed("denied", 100.0, severe=True)
+    assert loop.due > 110
+    for _ in range(20):
+        loop.begin(100.0)
+        loop.channel_lost("reset", 100.0, lived_s=0)
+    assert 100.75 <= loop.due <= 101.5
+
+
 @pytest.mark.parametrize(
     "wrong", [{"debounce_s": -1}, {"compare_s": 0}, {"backoff_base_s": 0}, {"backoff_base_s": 2, "backoff_cap_s": 1}]
 )

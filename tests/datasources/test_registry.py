@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core import datasources
-from sentinel_core.datasources import FileSource, GitSource, MemorySource, SourceMisconfigured, mask_uri
+from sentinel_core.datasources import EtcdSource, FileSource, GitSource, MemorySource, SourceMisconfigured, mask_uri
 from sentinel_core.datasources.registry import seconds
 
 
@@ -22,6 +22,7 @@ from sentinel_core.datasources.registry import seconds
         ("file:///etc/a%20b", FileSource, "file:///etc/a b"),
         ("git+file:///srv/rules?ref=main&path=rules", GitSource, "git+file:///srv/rules?ref=main&path=rules"),
         ("git:/srv/rules?ref=v1", GitSource, "git+file:///srv/rules?ref=v1&path=."),
+        ("etcd://one:1,[::1]/ns?user=u", EtcdSource, "etcd://one:1,[::1]:2379/ns"),
         ("git+ssh://git@host/rules.git", GitSource, "git+ssh://git@host/rules.git?ref=HEAD&path=."),
         ("git+https://token@host/rules.git", GitSource, "git+https://***@host/rules.git?ref=HEAD&path=."),
     ],
@@ -57,7 +58,14 @@ def test_a_token_is_no_part_of_a_sources_identity() -> None:
         ("file:///x?zz=5", "unknown parameter zz. Known here: "),
         ("consul://x", "entry point sentinel.datasources"),
         ("nacos://127.0.0.1:8848", "sentinel-control-plane[nacos]"),
-        ("etcd://127.0.0.1:2379", "not supported by this version"),
+        ("etcd://h/a/b/c", "the path is /namespace/group"),
+        ("etcd://", "needs a host"),
+        ("etcd://host:port", "is not host:port"),
+        ("etcd://h?cert=c.pem", "cert and key belong together"),
+        ("etcd://h?tls=false&ca=ca.pem", "leave tls or them out"),
+        ("etcd://h?password_file=p", "write &user=NAME"),
+        ("etcd://h?template=/rules/{namespace}", "kinds would share a key"),
+        ("etcd://h?template=/rules/{app}/{kind}", "template may hold {namespace}, {group}, {dataId}, {kind} only"),
         ("file:///x?pol_ms=5", "unknown parameter pol_ms; did you mean poll_ms?"),
         ("file:///x?poll_ms=soon", "poll_ms: 'soon' is not a number of milliseconds"),
         ("file:///x?poll_ms=5&poll_ms=6", "given twice"),
@@ -80,6 +88,8 @@ def test_what_cannot_be_opened_says_what_to_write(uri: str, words: str) -> None:
     [
         "nacos://ops:hunter2@host/x",
         "etcd://host/x?token=hunter2",
+        "etcd://ops:hunter2@host/x",
+        "etcd://ops:hunter2@host:port/x",
         "git+https://hunter2@host/r?reff=main",
         "git+https://u:hunter2@host/r?interval=x",
         "file:///x?api_key=hunter2",
@@ -101,6 +111,7 @@ def test_a_secret_never_stands_in_a_message(uri: str) -> None:
         ("etcd://u:slash/in/it@host/x", "etcd://u:***@host/x"),
         ("etcd://host:2379/key@7", "etcd://host:2379/key@7"),
         ("/git/file:///srv/rules.git@main/rules", "/git/file:///srv/rules.git@main/rules"),
+        ("etcd://h?user=u&password_file=/run/secrets/pw", "etcd://h?user=u&password_file=/run/secrets/pw"),
         ("/plain/path", "/plain/path"),
     ],
 )

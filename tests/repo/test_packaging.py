@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("rules", "datasources", "audit", "cli", "examples")
-DATA = ("py.typed", "*.schema.json", "*.yaml")
+DATA = ("py.typed", "*.pyi", "*.schema.json", "*.yaml")
 
 
 def modules_of(tree: Path) -> set[str]:
