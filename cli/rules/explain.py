@@ -18,7 +18,7 @@ from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources.contract import DatasourceError
 from sentinel_core.engine import Engine
 from sentinel_core.rules import RuleSet, describe_rule
-from sentinel_core.status_file import read
+from sentinel_core.status_file import Status, read
 
 COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
 
@@ -77,9 +77,21 @@ def _live(app: App, resource: str) -> list[dict[str, Any]]:
         if status.ended or (status.app, status.environment) != (settings.app, settings.environment):
             continue
         ago = round(max(0.0, (now - status.written_at).total_seconds()), 1)
-        said = [each for each in status.breakers if each.get("resource") == resource]
-        live += [{"instance": status.instance, "secondsAgo": ago, **each} for each in said]
+        live += [
+            {"instance": status.instance, "secondsAgo": ago, **each, "trouble": _trouble(status, each)}
+            for each in status.breakers
+            if each.get("resource") == resource
+        ]
     return live
+
+
+def _trouble(status: Status, breaker: Mapping[str, Any]) -> str | None:
+    """Why the gauge of a business breaker gets no new number, None where nothing is known to be wrong."""
+    collectors = status.document.get("collectors")
+    for each in collectors if isinstance(collectors, list) else ():
+        if isinstance(each, dict) and each.get("metric") == breaker.get("metric") and each.get("state") != "ok":
+            return f"{each.get('source')} is {each.get('state')}: {each.get('lastError') or 'no value yet'}"
+    return None
 
 
 def _why(rule: Mapping[str, Any], resource: str) -> str:
@@ -171,6 +183,8 @@ def _live_lines(breaker: Mapping[str, Any]) -> Iterator[Sequence[Span]]:
     ago = breaker["secondsAgo"]
     where = f"on {breaker['instance']}, {ago:g} s ago"
     yield ("        ", *_state(breaker), Styled(f"  {where}", "dim"))
+    if breaker.get("trouble"):
+        yield (Styled(f"          {breaker['trouble']}", "yellow"),)
     values = breaker.get("values")
     for value, part in values.items() if isinstance(values, dict) else ():
         yield (f"          {value or '(none)'}: ", *_state(part))

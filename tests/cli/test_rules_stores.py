@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core import Engine, context
+from sentinel_core.collectors.function import FunctionCollector
 from sentinel_core.datasources import FileSource
 from sentinel_core.settings import load_settings
 from sentinel_core.status_file import StatusFile
@@ -380,6 +381,12 @@ def test_explain_tells_what_the_breakers_of_running_services_stand_at(
         assert not engine.try_entry("pay")
         engine.control("biz_metric/pay/PAY_FAIL_RATE", None)
     clock.advance(ms=1500)
+
+    def warehouse() -> float:
+        raise OSError("the warehouse is down")
+
+    engine.collectors.register(FunctionCollector("STOCK_DEPTH", warehouse, resource="pay"), thread=False)
+    engine.collectors.refresh()
     assert settings.status is not None
     status = StatusFile(engine, Path(settings.status), every_s=0)
     status.flush()
@@ -387,6 +394,7 @@ def test_explain_tells_what_the_breakers_of_running_services_stand_at(
     assert "OPEN at 100, threshold 5, 10 samples, next try in 28.5 s  on shop-1, " in told
     assert "CLOSED at 42, threshold 7, 1.5 s old  on shop-1, " in told
     assert "          north: OPEN at 3, threshold 7, 1.5 s old, next try in 28.5 s\n" in told
+    assert "is failing: OSError: the warehouse is down\n" in told
     live = json.loads(sentinelctl("rules", "explain", "pay", "-o", "json").out)["live"]
     assert {each["rule"].rpartition("/")[2] for each in live} == {"PAY_FAIL_RATE", "STOCK_DEPTH", "COUPON_POOL"}
     project.commit("flowRules:\n  - {resource: pay, count: x}\n", "A typo")
