@@ -1,4 +1,4 @@
-"""Entering where a call may have to wait: `async with`, and the two ways to wait that guards share."""
+"""Entering where a call may have to wait: `async with`, and the way to wait that it shares with guards."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from sentinel_core.gate import Core, Outcome
 from sentinel_core.plan import Given
 
 
-def waited(core: Core, outcome: Outcome) -> Entry | Blocked:
-    """What comes of a call in the end, having waited on this thread where a rule asked for it."""
-    while isinstance(outcome, Waiting):
-        core.sleep(outcome)
-        outcome = core.resume(outcome)
-    return outcome
-
-
 async def awaited(core: Core, outcome: Outcome) -> Entry | Blocked:
-    """As `waited`, without holding the event loop. A task cancelled while it waits leaves nothing behind."""
+    """As `Core.waited`, without holding the event loop. A task cancelled while it waits leaves nothing behind."""
     while isinstance(outcome, Waiting):
         try:
             await core.clock.asleep(outcome.wait)

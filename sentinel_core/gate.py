@@ -166,6 +166,13 @@ class Core(Runtime):
             self.abandon(waited)
             raise
 
+    def waited(self, outcome: Outcome) -> Entry | Blocked:
+        """What comes of a call in the end, having waited on this thread where a rule asked for it."""
+        while isinstance(outcome, Waiting):
+            self.sleep(outcome)
+            outcome = self.resume(outcome)
+        return outcome
+
     def describe(
         self, plan: Plan, origin: str | None, context: str | None, args: Given, priority: bool, inbound: bool
     ) -> Call:
@@ -239,14 +246,11 @@ class Gate:
         """
         core = self.core
         outcome = core.begin(resource, origin, context, args, count, priority, inbound)
-        if isinstance(outcome, Entry):
-            return outcome
-        while isinstance(outcome, Waiting):
-            core.sleep(outcome)
-            outcome = core.resume(outcome)
-        if isinstance(outcome, Entry):
-            return outcome
-        raise outcome.exception()
+        if not isinstance(outcome, Entry):
+            outcome = core.waited(outcome)
+            if not isinstance(outcome, Entry):
+                raise outcome.exception()
+        return outcome
 
     def try_entry(
         self,
@@ -262,7 +266,4 @@ class Gate:
         """As `entry`, but a refusal is returned as a falsy Blocked and no exception is built."""
         core = self.core
         outcome = core.begin(resource, origin, context, args, count, priority, inbound)
-        while isinstance(outcome, Waiting):
-            core.sleep(outcome)
-            outcome = core.resume(outcome)
-        return outcome
+        return core.waited(outcome) if isinstance(outcome, Waiting) else outcome

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sentinel_core.async_entry import awaited, waited
+from sentinel_core.async_entry import awaited
 from sentinel_core.entry import Blocked, Entry
 from sentinel_core.errors import BlockException
 from sentinel_core.parameters import Args, Keywords, Parameters
@@ -116,7 +116,7 @@ def plain(guard: Guard, function: Function) -> Function:
         seen = args if len(args) >= number else parameters.in_order(args, keywords)
         entry = core.begin(resource, origin, context, seen[1:] if own else seen, 1, priority, inbound)
         if not isinstance(entry, Entry):
-            entry = waited(core, entry)
+            entry = core.waited(entry)
             if not isinstance(entry, Entry):
                 return guard.refused(find(), entry, args, keywords)
         entry.__enter__()
@@ -172,7 +172,7 @@ def generator(guard: Guard, function: Function) -> Function:  # noqa: C901 (`yie
 
     def wrapped(*args: Any, **keywords: Any) -> Generator[Any, Any, Any]:  # noqa: C901 (as said)
         engine = guard.engine()
-        asked = waited(engine.core, guard.ask(engine, args, keywords))
+        asked = engine.core.waited(guard.ask(engine, args, keywords))
         entry = asked if isinstance(asked, Entry) else None
         running = entry  # None where a handler's items run
         inner: Any = None

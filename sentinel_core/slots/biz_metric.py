@@ -81,8 +81,7 @@ class BizBreaker(Checker):
 
     def check(self, now: int, count: int, call: Call) -> int:
         if self.seen != self.metrics.made:
-            self.seen = self.metrics.made
-            self.gauge = self.metrics.gauge(self.metric, self.node.resource, self.value)
+            self.look_up()
         gauge = self.gauge
         if gauge is not None:
             enough = self.enough_calls(now)
@@ -104,6 +103,11 @@ class BizBreaker(Checker):
         elif now >= self.until:
             return self.conclude(now)
         return self.let_some()
+
+    def look_up(self) -> None:
+        """Finds the gauge anew, since another one may be nearer now."""
+        self.seen = self.metrics.made
+        self.gauge = self.metrics.gauge(self.metric, self.node.resource, self.value)
 
     def is_lifted(self, now: int, gauge: Gauge) -> bool:
         """Notices when the gauge becomes stale, and when that is over. True: it is, and so calls pass."""
@@ -234,7 +238,7 @@ class BizBreaker(Checker):
         }
 
     def live(self, now: int) -> dict[str, Any]:
-        self.gauge = self.metrics.gauge(self.metric, self.node.resource, self.value)
+        self.look_up()
         samples = 0
         window = self.samples.of(self.value)
         if window is not None:
