@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sentinel_core.audit.breaker import breaker_moved
 from sentinel_core.audit.events import Event, EventSink
-from sentinel_core.metrics.ticker import Ticker
+from sentinel_core.metrics.ticker import Ticked, Ticker
 from sentinel_core.plan import Transition
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MOST: Final = 1000
 """Moves that wait to be written; beyond it the oldest are lost, and counted."""
 
 
-class BreakerEvents:
+class BreakerEvents(Ticked):
     """Writes the moves of the breakers of one engine into a sink, on a thread of its own.
 
     A sink that fails is tried again, told once. In a forked child it begins anew.
@@ -35,13 +35,6 @@ class BreakerEvents:
         """Moves that were not written because too many waited."""
         self._ticker = Ticker("breaker events", self._write, every_s)
         self._forgets = (engine.on_breaker(self._moved), engine.on_fork(self._renew_after_fork))
-
-    def start(self) -> None:
-        self._ticker.start()
-
-    def flush(self) -> None:
-        """Writes now. Never raises."""
-        self._ticker.run()
 
     def close(self, timeout_s: float = 5) -> None:
         """Writes what waits, and ends."""

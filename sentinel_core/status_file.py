@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sentinel_core import views
-from sentinel_core.metrics.ticker import Ticker
+from sentinel_core.metrics.ticker import Ticked, Ticker
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
@@ -34,7 +34,7 @@ MAX_BYTES: Final = 8 * 2**20
 """Larger files are not ours, and are not read."""
 
 
-class StatusFile:
+class StatusFile(Ticked):
     """Writes the status of one engine, on a thread of its own. Disks that fail stop nothing."""
 
     def __init__(self, engine: Engine, folder: Path, *, every_s: float = EVERY_S) -> None:
@@ -52,12 +52,7 @@ class StatusFile:
         for left in read(self._folder):
             if left.ended:
                 left.path.unlink(missing_ok=True)
-        self._ticker.start()
-        return self
-
-    def flush(self) -> None:
-        """Writes now. Never raises."""
-        self._ticker.run()
+        return super().start()
 
     def close(self) -> None:
         self._forget()

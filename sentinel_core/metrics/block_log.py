@@ -12,12 +12,12 @@ import re
 import threading
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sentinel_core.entry import Blocked
 from sentinel_core.errors import exception_class
 from sentinel_core.metrics.metric_file import append, local
-from sentinel_core.metrics.ticker import Ticker
+from sentinel_core.metrics.ticker import Ticked, Ticker
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
@@ -28,7 +28,7 @@ MOST = 6000
 """Different lines that are kept until they are written, as in Java; what is refused beyond them is not logged."""
 
 
-class BlockLog:
+class BlockLog(Ticked):
     """Writes the refusals of one engine, on a thread of its own. A refusal pays a look-up in a dict.
 
     max_bytes, backups   a file that has grown beyond it becomes `.1`, that one `.2`, and so on
@@ -54,19 +54,6 @@ class BlockLog:
         self._ticker = Ticker("block log", self._write, every_s)
         self._remove = engine.on_block(self._add)
         self._forget = engine.on_fork(self._renew_after_fork)
-
-    def start(self) -> Self:
-        self._ticker.start()
-        return self
-
-    def flush(self) -> None:
-        """Writes what was refused until now. Never raises: what cannot be written is tried again."""
-        self._ticker.run()
-
-    @property
-    def error(self) -> str | None:
-        """Why nothing can be written now."""
-        return self._ticker.error
 
     def close(self) -> None:
         self._remove()

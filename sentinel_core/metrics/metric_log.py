@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.metrics.metric_file import Line, MetricFiles, base_name
-from sentinel_core.metrics.ticker import Ticker
+from sentinel_core.metrics.ticker import Ticked, Ticker
 from sentinel_core.window import Bucket
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ STEP = 0.75
 """Seconds by which wall time must have left its place before the seconds are labelled anew."""
 
 
-class MetricLog:
+class MetricLog(Ticked):
     """Writes the metric log of one engine.
 
     folder            Sentinel's is `~/logs/csp`
@@ -62,19 +62,6 @@ class MetricLog:
         """Beginning of the newest second that is written, monotonic ns."""
         self._offset: int | None = None
         self._last_label = 0
-
-    def start(self) -> Self:
-        self._ticker.start()
-        return self
-
-    def flush(self) -> None:
-        """Writes the seconds that are over. Never raises: what cannot be written is tried again for a minute."""
-        self._ticker.run()
-
-    @property
-    def error(self) -> str | None:
-        """Why nothing can be written now."""
-        return self._ticker.error
 
     def close(self) -> None:
         """Writes the seconds that are over and ends the thread."""

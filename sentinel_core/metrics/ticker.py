@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Self
 
 logger = logging.getLogger("sentinel_core")
 
@@ -65,3 +66,23 @@ class Ticker:
         while not self._stop.wait(self._every_s):
             self.run()
         self.run()
+
+
+class Ticked:
+    """Something that a ticker of its own writes: how it is started, written at once, and seen to fail."""
+
+    _ticker: Ticker
+
+    def start(self) -> Self:
+        """Starts the thread; a second call does nothing."""
+        self._ticker.start()
+        return self
+
+    def flush(self) -> None:
+        """Writes now what there is, on this thread. Never raises: what cannot be written is tried again."""
+        self._ticker.run()
+
+    @property
+    def error(self) -> str | None:
+        """Why nothing can be written now."""
+        return self._ticker.error

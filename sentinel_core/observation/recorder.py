@@ -9,11 +9,11 @@ cannot be written is lost, told once, and shown as a gap: a number that stands a
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.clock import MS
-from sentinel_core.metrics.ticker import Ticker
+from sentinel_core.metrics.ticker import Ticked, Ticker
 from sentinel_core.observation.store import ObservationStore, Reading, Series, Span
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ FORGET_EVERY_MS: Final = 600_000
 Key = tuple[str, str, str]
 
 
-class Recorder:
+class Recorder(Ticked):
     """Records one engine into one file.
 
     every_s    how long an interval is
@@ -62,20 +62,6 @@ class Recorder:
         self._span: Span | None = None
         self._tidied: int | None = None
         self._said_full = False
-
-    def start(self) -> Self:
-        """Starts the thread; a second call does nothing."""
-        self._ticker.start()
-        return self
-
-    def flush(self) -> None:
-        """Writes now, on this thread. Never raises."""
-        self._ticker.run()
-
-    @property
-    def error(self) -> str | None:
-        """Why nothing can be written now."""
-        return self._ticker.error
 
     def close(self, timeout_s: float = 5) -> None:
         """Writes the last interval and ends. A disk that hangs is waited for no longer than `timeout_s`."""
