@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from sentinel_core.clock import MS, SECOND
+from sentinel_core.product import product
 
 NO_RT: Final = 1 << 62
 MINUTE: Final = 60
@@ -114,7 +115,7 @@ class Window:
         start = now - now % self.length
         if self.end:
             self.keep()
-        first = start - (self.size - 1) * self.length
+        first = start - product(self.size - 1, self.length)
         history = self.history
         while history and history[0].start < first:
             del history[0]

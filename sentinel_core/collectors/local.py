@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from sentinel_core.product import product
+
 BUCKETS: Final = 10
 VALUES: Final = 1000
 """Values of a dimension that one rule judges; beyond it calls and samples of others are not counted."""
@@ -79,7 +81,7 @@ class RateWindow:
         if now < self.end:
             return
         start = now - now % self.length
-        first = start - (BUCKETS - 1) * self.length
+        first = start - product(BUCKETS - 1, self.length)
         buckets = [bucket for bucket in self.buckets if bucket.start >= first]
         self.total = sum([bucket.total for bucket in buckets])
         self.bad = sum([bucket.bad for bucket in buckets])

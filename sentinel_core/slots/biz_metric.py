@@ -24,6 +24,7 @@ from sentinel_core.collectors import Collector, installed
 from sentinel_core.collectors.local import VALUES, Gauge, Metrics, RateWindow, Samples
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, PLAIN, Call, Checker, Notice, Runtime, Transition
+from sentinel_core.product import product
 from sentinel_core.slots import Build, Slot
 
 CLOSED: Final = "CLOSED"
@@ -32,7 +33,7 @@ HALF_OPEN: Final = "HALF_OPEN"
 WORST: Final = {OPEN: 0, HALF_OPEN: 1, CLOSED: 2}
 SHOWN: Final = 20
 """Values of a dimension that `live` tells of, the worst first."""
-MILLIONTHS: Final = 100_000_000
+MILLIONTHS: Final = 1e8
 """Hundred percent in millionths of a percent, the unit in which shares are counted."""
 
 
@@ -59,10 +60,10 @@ class BizBreaker(Checker):
         self.threshold: float = rule.threshold
         self.above: bool = rule.direction == "above"
         self.minimum: int = max(rule.min_request_amount, 1)
-        self.open_ns: int = rule.state_window_ms * MS
-        self.half_open_ns: int = rule.half_open_ms * MS
-        self.share: int = round(rule.half_open_percent * 1_000_000)
-        self.stale_ns: int = (rule.stale_after_ms or 0) * MS
+        self.open_ns: int = product(rule.state_window_ms, MS)
+        self.half_open_ns: int = product(rule.half_open_ms, MS)
+        self.share: float = round(rule.half_open_percent * 1e6)
+        self.stale_ns: int = product(rule.stale_after_ms or 0, MS)
         self.on_stale: str = rule.on_stale
         self.samples = samples
         self.state = CLOSED
@@ -324,7 +325,7 @@ class ByDimension(Checker):
 def compile_one(build: Build, node: ClusterNode, rule: Any) -> Checker:
     """A breaker whose samples outlive a change of its thresholds: metric, dimension and interval make a window."""
     source = ("biz_metric", rule.biz_metric_type, rule.dimension, rule.window_interval_ms)
-    samples = build.keep(source, lambda: Samples(node.resource, rule.dimension, rule.window_interval_ms * MS))
+    samples = build.keep(source, lambda: Samples(node.resource, rule.dimension, product(rule.window_interval_ms, MS)))
     build.metrics.attach(rule.biz_metric_type, samples)
     return build.keep(("biz_metric", rule), lambda: make(build, node, rule, samples))
 

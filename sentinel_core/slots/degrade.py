@@ -24,6 +24,7 @@ from sentinel_core.clock import MS, SECOND
 from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, PLAIN, PROBE, Call, Checker, Pass, Runtime, Transition
+from sentinel_core.product import product
 from sentinel_core.slots import Build, Slot
 
 CLOSED: Final = "CLOSED"
@@ -59,10 +60,10 @@ class Breaker(Checker):
         self.node = node
         self.grade: int = rule.grade
         self.threshold: float = rule.slow_ratio_threshold if rule.grade == SLOW_RATIO else rule.count
-        self.slow_ns: int = math.floor(rule.count + 0.5) * MS if rule.grade == SLOW_RATIO else 0
+        self.slow_ns: int = product(math.floor(rule.count + 0.5), MS) if rule.grade == SLOW_RATIO else 0
         self.minimum: int = rule.min_request_amount
-        self.open_ns: int = rule.time_window * SECOND
-        self.interval: int = rule.stat_interval_ms * MS
+        self.open_ns: int = product(rule.time_window, SECOND)
+        self.interval: int = product(rule.stat_interval_ms, MS)
         self.state = CLOSED
         self.idle = True
         self.since = 0

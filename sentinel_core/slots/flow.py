@@ -11,6 +11,7 @@ from sentinel_core.gate import DEFAULT_CONTEXT, PARTS
 from sentinel_core.modes import ENFORCE
 from sentinel_core.node import NAMED, ClusterNode, Node
 from sentinel_core.plan import BLOCK, BORROWED, PASS, PLAIN, WAIT, Call, Checker
+from sentinel_core.product import product
 from sentinel_core.slots import Build, Slot
 
 THREADS: Final = 0
@@ -45,7 +46,7 @@ class FlowChecker(Checker):
         self.node = node
         self.nodes = build.nodes
         self.health = build.health
-        self.unwell_rt: int = (rule.ref_unhealthy_rt_ms or 0) * MS
+        self.unwell_rt: int = product(rule.ref_unhealthy_rt_ms or 0, MS)
         """Mean response time of the related resource, ns, up to which it is well; 0: not asked."""
         self.fixed: Node | None = node if self.app == EVERYONE and self.strategy == DIRECT else None
         self.demands_call = self.fixed is None
@@ -167,7 +168,7 @@ class RateLimit(Limit):
     def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
         super().__init__(build, node, rule, named)
         self.maximum: float = rule.count * self.seconds
-        self.occupy: int = build.settings.occupy_timeout_ms * MS
+        self.occupy: int = product(build.settings.occupy_timeout_ms, MS)
 
     def check(self, now: int, count: int, call: Call) -> int:
         # The rule that nearly every resource has, written out: two calls less for every entry.
@@ -192,7 +193,7 @@ class RateLimit(Limit):
             return BLOCK
         length = node.length
         wait = length - now % length
-        start = node.end - node.size * length
+        start = node.end - product(node.size, length)
         standing = node.pass_sum()
         while start < now and wait < self.occupy:
             leaving = node.passed_at(start)
@@ -214,7 +215,7 @@ class Queue(FlowChecker):
     def __init__(self, build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> None:
         super().__init__(build, node, rule, named)
         self.count: float = rule.count
-        self.limit_ns: int = rule.max_queueing_time_ms * MS
+        self.limit_ns: int = product(rule.max_queueing_time_ms, MS)
         self.latest = -(1 << 61)
         self.unit = MS if build.compat and self.in_milliseconds() else 1
 
@@ -224,7 +225,7 @@ class Queue(FlowChecker):
 
     def cost(self, count: int, rate: float) -> int:
         """The distance behind `count` requests at `rate` a second, ns, rounded half up to the unit."""
-        return math.floor(min(SECOND // self.unit * count / rate, AGES) + 0.5) * self.unit
+        return product(math.floor(min(float(SECOND // self.unit) * count / rate, AGES) + 0.5), self.unit)
 
     def judge(self, node: Node, now: int, count: int, call: Call) -> int:
         if count <= 0:
@@ -265,11 +266,11 @@ class WarmUp:
         self.cold = cold
         self.count = count
         self.warning = int(period * count) // (cold - 1)
-        self.maximum = self.warning + int(2 * period * count / (1 + cold))
+        self.maximum = self.warning + int(2.0 * period * count / (1 + cold))
         self.slope = (cold - 1) / count / (self.maximum - self.warning) if self.maximum > self.warning else 0.0
         self.stored = 0
         self.filled = -1
-        self.period_ns = period * SECOND
+        self.period_ns = product(period, SECOND)
         self.start = start
         """When warming up began for all instances, monotonic ns; NO_START: with the first call of this one."""
 
@@ -297,7 +298,7 @@ class WarmUp:
         if self.start == NO_START:
             return self.maximum
         gone = min(max(now - self.start, 0), self.period_ns)
-        return self.maximum - (self.maximum - self.warning) * gone // self.period_ns
+        return self.maximum - product(self.maximum - self.warning, gone) // self.period_ns
 
     def rate(self) -> float:
         """Requests a second that may pass now."""
@@ -364,7 +365,7 @@ class WarmUpQueue(Queue):
         return self.queue(now, self.warm_cost(count, tokens.rate()))
 
     def warm_cost(self, count: int, rate: float) -> int:
-        return math.floor(min(count / rate * (SECOND // self.unit), AGES) + 0.5) * self.unit
+        return product(math.floor(min(count / rate * (SECOND // self.unit), AGES) + 0.5), self.unit)
 
 
 def make(build: Build, node: ClusterNode, rule: Any, named: frozenset[str]) -> FlowChecker:

@@ -15,6 +15,7 @@ from sentinel_core.arguments import MANY, MISSING, Key
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.node import ClusterNode
 from sentinel_core.plan import BLOCK, PASS, WAIT, Call, Checker, Pass
+from sentinel_core.product import product
 from sentinel_core.slots import Build, Slot
 
 THREADS: Final = 0
@@ -90,8 +91,8 @@ class ParamLimit(Checker):
         self.count: int = int(rule.count)
         self.burst: int = rule.burst_count
         self.seconds: int = rule.duration_in_sec
-        self.duration: int = rule.duration_in_sec * SECOND
-        self.max_queue: int = rule.max_queueing_time_ms * MS
+        self.duration: int = product(rule.duration_in_sec, SECOND)
+        self.max_queue: int = product(rule.max_queueing_time_ms, MS)
         self.throttles: bool = rule.control_behavior == RATE_LIMITER
         self.items: dict[Key, int] = {}
         for item in rule.param_flow_item_list:
@@ -158,7 +159,7 @@ class ParamLimit(Checker):
             return True
         since = now - value.last
         if since > self.duration:
-            left = min(value.tokens + since * threshold // self.duration, most) - count
+            left = min(value.tokens + product(since, threshold) // self.duration, most) - count
             if left < 0:
                 return False
             value.last = now
@@ -173,7 +174,7 @@ class ParamLimit(Checker):
     def throttle(self, now: int, count: int, call: Call, key: Key, threshold: int) -> int:
         """Keeps the calls with a value at an even distance."""
         unit = MS if self.compat else 1
-        cost = math.floor(SECOND // unit * count * self.seconds / threshold + 0.5) * unit
+        cost = product(math.floor(float(SECOND // unit) * count * self.seconds / threshold + 0.5), unit)
         value = self.values.get(key)
         if value is None:
             self.keep(key, Value(0, now))
@@ -245,7 +246,7 @@ def item_keys(item: Any, compat: bool) -> list[Key]:
 
 
 def compile_one(build: Build, node: ClusterNode, rule: Any) -> Checker:
-    size = PER_SECOND if rule.grade == THREADS else min(PER_SECOND * rule.duration_in_sec, MOST)
+    size = PER_SECOND if rule.grade == THREADS else min(product(PER_SECOND, rule.duration_in_sec), MOST)
     source: tuple[Any, ...] = ("param_flow", rule.param_idx, rule.grade, rule.control_behavior, rule.duration_in_sec)
     if build.compat:
         source = ("param_flow", rule)

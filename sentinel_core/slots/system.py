@@ -19,6 +19,7 @@ from sentinel_core.collectors.machine import CPU, LOAD, CpuUsage, LoadAverage
 from sentinel_core.modes import ENFORCE
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import BLOCK, PASS, PLAIN, Call, Checker
+from sentinel_core.product import product
 from sentinel_core.slots import Build, Slot
 
 OFF: Final = -1.0
@@ -37,7 +38,7 @@ class SystemLimits(Checker):
         self.metrics: Metrics = build.metrics
         self.seconds: float = build.settings.interval_ms / 1000
         self.slack = 0 if build.compat else 1
-        self.max_rt_ns: int = build.settings.max_rt_ms * MS
+        self.max_rt_ns: int = product(build.settings.max_rt_ms, MS)
         limits = limits_of(rules)
         self.qps = limits["qps"]
         self.max_thread = limits["maxThread"]
@@ -74,7 +75,7 @@ class SystemLimits(Checker):
 
     def saturated(self, node: Node) -> bool:
         """More calls inside than the process has been seen to finish (BBR: best throughput times shortest time)."""
-        best = node.busiest_success() * node.size / self.seconds
+        best = float(node.busiest_success()) * node.size / self.seconds
         return node.threads > 1 and node.threads > best * node.shortest_rt(self.max_rt_ns) / SECOND
 
     def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
