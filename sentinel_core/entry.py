@@ -71,8 +71,10 @@ class Entry(Pass):
         runtime = plan.runtime
         if count is None:
             count = self.count
-        elif count < 0 and not runtime.compat:
-            count = 0  # what has ended does not become less
+        else:
+            check_count(count)
+            if count < 0 and not runtime.compat:
+                count = 0  # what has ended does not become less
         if runtime.compat:
             self.unwind()
         now = runtime.monotonic_ns()
@@ -124,6 +126,12 @@ class Entry(Pass):
         except ValueError:
             pass  # left in another context than entered (a generator closed by the collector): nothing to restore
         self.exit()
+
+
+def check_count(count: object) -> None:
+    """Raises TypeError for what is no whole number, in interpreted code as compiled code does."""
+    if not isinstance(count, int):
+        raise TypeError(f"count is {count!r}; it says how many requests a call stands for: a whole number (int)")
 
 
 _current: ContextVar[Entry | None] = ContextVar("sentinel_entry", default=None)

@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from sentinel_core.arguments import keys_of
 from sentinel_core.clock import Clock
 from sentinel_core.context import current as current_context
-from sentinel_core.entry import PROBING, Blocked, Entry, Waiting
+from sentinel_core.entry import PROBING, Blocked, Entry, Waiting, check_count
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import NO_TAGS, PLAIN, PROBED, Call, Given, Plan, Runtime, Snapshot
 from sentinel_core.section import remember
@@ -73,12 +73,13 @@ class Core(Runtime):
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
         now: int = self.monotonic_ns()
-        if count != 1 and not 0 <= count <= MOST:
+        if count != 1:
             count = self.bounded(count)
         try:
             snapshot = self.snapshot
             plan = snapshot.plans.get(resource)
             if plan is None:
+                check_names(resource, origin, context)
                 plan = self.compile(resource)
                 snapshot = self.snapshot
             call = PLAIN
@@ -95,6 +96,7 @@ class Core(Runtime):
                 if before:
                     self.give_back()
         except Exception as error:  # noqa: BLE001 (an internal error lets traffic pass)
+            check_names(resource, origin, context)
             self.failed(error)
             return self.unchecked(now, 1)
         if self.news:
@@ -107,7 +109,8 @@ class Core(Runtime):
 
     def bounded(self, count: int) -> int:
         """A count in bounds: a negative one would lift the limit of everybody else, but Java lets it."""
-        return MOST if count > MOST else count if self.compat else 0
+        check_count(count)
+        return MOST if count > MOST else count if count >= 0 or self.compat else 0
 
     def resume(self, waited: Waiting) -> Outcome:
         """The next step of a call that has waited."""
@@ -177,6 +180,7 @@ class Core(Runtime):
         self, plan: Plan, origin: str | None, context: str | None, args: Given, priority: bool, inbound: bool
     ) -> Call:
         """What the call says of itself, completed from the ambient context, with the nodes that count it."""
+        check_names("", origin, context)
         given = () if args is None else args
         tags = NO_TAGS
         if not origin or not context or plan.by_tags:
@@ -203,6 +207,14 @@ class Core(Runtime):
             return node
         self.beyond(what, f"{name!r} of {whole.resource!r}")
         return whole.rest(whole.contexts if what == CONTEXTS else whole.origins)
+
+
+def check_names(resource: object, *others: object) -> None:
+    """Raises TypeError for what is no text. Compiled code asks that of every argument; this is for interpreted code,
+    which would find it out late, or not at all."""
+    for name in (resource, *[other for other in others if other is not None]):
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is a {type(name).__name__}; a resource, an origin and a context are texts (str)")
 
 
 def probe(plan: Plan, call: Call, start: int, count: int, era: int) -> Entry:

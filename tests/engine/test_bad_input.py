@@ -290,3 +290,36 @@ def test_a_gauge_of_a_dimension_that_is_no_text_is_that_of_its_text(engine: Engi
     shop: Any = 42
     engine.gauge("DEPTH", 7, dimension=shop)
     assert engine.metrics.gauge("DEPTH", "", "42") is not None
+
+
+@pytest.mark.parametrize("wrong", [None, 7, b"r", ["r"]])
+def test_a_resource_that_is_no_text_is_a_type_error(engine: Engine, wrong: Any) -> None:
+    for ask in (engine.entry, engine.try_entry):
+        with pytest.raises(TypeError):
+            ask(wrong)
+    assert engine.status()["internalErrors"]["count"] == 0
+
+
+@pytest.mark.parametrize("name", ["origin", "context"])
+def test_an_origin_or_context_that_is_no_text_is_a_type_error_where_a_rule_asks_for_it(
+    engine: Engine, name: str
+) -> None:
+    engine.load_rules("authority", [{"resource": "r", "limitApp": "a", "strategy": 0}])
+    engine.load_rules("flow", [{"resource": "r", "count": 5, "strategy": 2, "refResource": "entrance"}])
+    with engine.entry("r", origin="a"):
+        pass
+    wrong: Any = {name: 7}
+    with pytest.raises(TypeError):
+        engine.entry("r", **wrong)
+    assert engine.stats("r").passed == 1
+
+
+@pytest.mark.parametrize("wrong", ["2", 1.5, [1]])
+def test_a_count_that_is_no_whole_number_is_a_type_error(engine: Engine, wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        engine.entry("r", count=wrong)
+    entry = engine.entry("r")
+    with pytest.raises(TypeError):
+        entry.exit(wrong)
+    entry.exit()
+    assert (engine.stats("r").passed, engine.stats("r").threads) == (1, 0)
