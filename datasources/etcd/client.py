@@ -24,8 +24,11 @@ from sentinel_core.datasources.layout import MAX_BYTES
 _KEEPALIVE_MS = 6000
 """Not below the server's own limit, 5 s by default: it cuts off who pings more often."""
 _PING_TIMEOUT_MS = 3000
+_CONNECT_MS = 1500
+"""Longest wait for a connection, up to the server's first word; a link that swallows everything accepts at once."""
 _REST_S = 0.5
-"""After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
+"""So long after an attempt began whose end was a failure, others are told the same, so that many items do not try one
+dead server each."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_BYTES + 2**20),  # 4 MiB by default
     ("grpc.max_send_message_length", MAX_BYTES + 2**20),
@@ -33,6 +36,7 @@ _OPTIONS = (
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),  # without it a frozen server is noticed after a minute
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),  # bounds an attempt, whatever its name says; 20 s by default
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection, without another one's back-off
     ("grpc.enable_http_proxy", 0),
@@ -85,7 +89,8 @@ class Client:
     def _attempt(self, send: Callable[[_Session, float], Any], *, once: bool = False) -> Any:
         if self._rest is not None and self._monotonic() < self._rest[0]:
             raise type(self._rest[1])(str(self._rest[1]))
-        deadline = self._monotonic() + self._target.timeout_s
+        began = self._monotonic()
+        deadline = began + self._target.timeout_s
         endpoints = len(self._target.endpoints)
         tries, may_login = 1 if once else endpoints, True
         failures: list[DatasourceError] = []
@@ -107,7 +112,7 @@ class Client:
                     self._give_up(session)
                     if len(failures) < tries and not self._closed:
                         continue
-                    self._rest = (self._monotonic() + _REST_S, _joined(failures))
+                    self._rest = (began + _REST_S, _joined(failures))
                 raise _joined(failures) from error
 
     def _log_in(self, session: _Session, timeout_s: float) -> None:

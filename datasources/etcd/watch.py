@@ -55,10 +55,11 @@ class Watches:
             if self._stream is not None and self._stream.pid != os.getpid():
                 self._inherited.append(self._stream)
                 self._stream = None
-            if self._stream is None or not self._stream.add(watched, start):
-                self._stream = _Stream(self._client, self._monotonic)
-                self._stream.add(watched, start)
             stream = self._stream
+            if stream is None or not stream.add(watched, start):
+                stream = self._stream = _Stream(self._client, self._monotonic)
+                stream.add(watched, start)
+                stream.begin()
         try:
             yield watched
         finally:
@@ -92,6 +93,9 @@ class _Stream:
         self._ended = threading.Event()
         self._heard_at = -math.inf
         self._give_up: Wake = lambda: None
+
+    def begin(self) -> None:
+        """Only with somebody who listens: a stream that breaks off at once would end before it could tell anybody."""
         for name, run in (("watches", self._run), ("heartbeat", self._beat)):
             threading.Thread(target=run, name=f"sentinel-etcd-{name}", daemon=True).start()
 
