@@ -54,7 +54,9 @@ class _Session:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("token", self.token),) if self.token else ()
+        """A member that is cut off from the others would keep a call waiting and a watch quiet; so it says so."""
+        leader = ("hasleader", "true")
+        return (("token", self.token), leader) if self.token else (leader,)
 
 
 class Client:
@@ -141,8 +143,7 @@ class Client:
         call: Any = None
         try:
             self._log_in(session, self._target.timeout_s)
-            # A member that is cut off from the others would keep the stream open and say nothing.
-            call = _started(session, lambda: stream(requests, metadata=(*session.metadata, ("hasleader", "true"))))
+            call = _started(session, lambda: stream(requests, metadata=session.metadata))
             yield call, lambda: self._give_up(session)
         except grpc.RpcError as error:
             if closes_channel(error) and error.code() is not grpc.StatusCode.CANCELLED:  # that was one of us

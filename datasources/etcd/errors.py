@@ -53,6 +53,8 @@ def explain(error: Any, endpoint: str, target: Target) -> DatasourceError:
         return SourceDenied(f"{at} refuses user {target.user} or the password; check {_where_passwords_stand(target)}")
     if any(words in says for words in _TOO_LARGE):
         return _too_large(at, says)
+    if says == "no leader":
+        return SourceUnavailable(f"{at} has no leader: it is cut off from the other members, or too few of them run")
     if code == "DEADLINE_EXCEEDED":
         return SourceUnavailable(f"{at} did not answer in time (in all {target.timeout_s:g} s); is it overloaded?")
     if code in _ANSWERS:

@@ -43,10 +43,10 @@ ADA = Provenance(
 )
 
 
-@pytest.fixture
-def server() -> EtcdServer:
-    etcd.needed()
-    return etcd.shared()
+@pytest.fixture(params=[etcd.PACKAGED, etcd.NEWEST], ids=["packaged", "newest"])
+def server(request: pytest.FixtureRequest) -> EtcdServer:
+    etcd.needed(request.param)
+    return etcd.shared(request.param)
 
 
 @pytest.fixture
