@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable, Wake
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
@@ -41,6 +42,9 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection, without another one's back-off
     ("grpc.enable_http_proxy", 0),
 )
+
+
+_Response = TypeVar("_Response", bound=Message)
 
 
 @dataclass(slots=True)
@@ -81,11 +85,33 @@ class Client:
 
     def transact(self, request: pb.TxnRequest, *, once: bool = False) -> pb.TxnResponse:
         """One transaction. `once`: it writes, so it is not sent again where it may have been carried out."""
+        return self.call("KV/Txn", request, pb.TxnResponse, once=once)
+
+    def call(self, method: str, request: Any, response: type[_Response], *, once: bool = False) -> _Response:
+        """`method` is `Service/Method`. One request, one response."""
 
         def send(session: _Session, timeout_s: float) -> Any:
-            return _unary(session, "KV/Txn", request, pb.TxnResponse, timeout_s)
+            return _unary(session, method, request, response, timeout_s)
 
-        answer: pb.TxnResponse = self._attempt(send, once=once)
+        answer: _Response = self._attempt(send, once=once)
+        return answer
+
+    def first(self, method: str, request: Any, response: type[_Response]) -> _Response:
+        """The first response of a method that is a stream both ways."""
+
+        def send(session: _Session, timeout_s: float) -> Any:
+            stream = session.channel.stream_stream(
+                f"/etcdserverpb.{method}",
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            call = _started(session, lambda: stream(iter((request,)), timeout=timeout_s, metadata=session.metadata))
+            try:
+                return next(call)
+            finally:
+                call.cancel()
+
+        answer: _Response = self._attempt(send)
         return answer
 
     def _attempt(self, send: Callable[[_Session, float], Any], *, once: bool = False) -> Any:

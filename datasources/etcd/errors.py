@@ -21,6 +21,10 @@ _CLOSED = ("Socket closed", "reset by peer", "end of TCP stream")
 _TOO_LARGE = ("request is too large", "larger than max")
 
 
+class LeaseGone(SourceUnavailable):
+    """The lease has expired, was revoked, or was lost with the server's data."""
+
+
 def closes_channel(error: Any) -> bool:
     return error.code().name not in _ANSWERS
 
@@ -57,6 +61,8 @@ def explain(error: Any, endpoint: str, target: Target) -> DatasourceError:
         return SourceUnavailable(f"{at} has no leader: it is cut off from the other members, or too few of them run")
     if code == "DEADLINE_EXCEEDED":
         return SourceUnavailable(f"{at} did not answer in time (in all {target.timeout_s:g} s); is it overloaded?")
+    if code == "NOT_FOUND" and "lease not found" in says:
+        return LeaseGone(f"{at} knows the lease no more")
     if code in _ANSWERS:
         return SourceMisconfigured(f"{at} refuses the request: {says}")
     return _unreachable(at, says, target)
