@@ -30,7 +30,7 @@ _CONNECT_MS = 1500
 _REST_S = 0.5
 """So long after an attempt began whose end was a failure, others are told the same, so that many items do not try one
 dead server each."""
-_OPTIONS = (
+OPTIONS = (
     ("grpc.max_receive_message_length", MAX_BYTES + 2**20),  # 4 MiB by default
     ("grpc.max_send_message_length", MAX_BYTES + 2**20),
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
@@ -66,6 +66,9 @@ class _Session:
 class Client:
     """Thread-safe. Every call is bounded by the target's time-out and raises DatasourceError alone."""
 
+    messages: Any = pb
+    """A module with the types of etcd's messages."""
+
     def __init__(self, target: Target, monotonic: Callable[[], float]) -> None:
         self._target = target
         self.timeout_s = target.timeout_s
@@ -83,9 +86,9 @@ class Client:
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def transact(self, request: pb.TxnRequest, *, once: bool = False) -> pb.TxnResponse:
+    def transact(self, request: Any, *, once: bool = False) -> Any:
         """One transaction. `once`: it writes, so it is not sent again where it may have been carried out."""
-        return self.call("KV/Txn", request, pb.TxnResponse, once=once)
+        return self.call("KV/Txn", request, self.messages.TxnResponse, once=once)
 
     def call(self, method: str, request: Any, response: type[_Response], *, once: bool = False) -> _Response:
         """`method` is `Service/Method`. One request, one response."""
@@ -160,24 +163,28 @@ class Client:
     def watching(self, requests: Iterator[pb.WatchRequest]) -> Iterator[tuple[Any, Wake]]:
         """A watch stream on the present connection: an iterable of responses that can be cancelled, and what gives the
         connection up, from any thread. What gRPC raises in the block is explained."""
+        with self._streaming() as session:
+            stream = session.channel.stream_stream(
+                "/etcdserverpb.Watch/Watch",
+                request_serializer=pb.WatchRequest.SerializeToString,
+                response_deserializer=pb.WatchResponse.FromString,
+            )
+            call = _started(session, lambda: stream(requests, metadata=session.metadata))
+            try:
+                yield call, lambda: self._give_up(session)
+            finally:
+                call.cancel()
+
+    @contextmanager
+    def _streaming(self) -> Iterator[_Session]:
         session = self._connected()
-        stream = session.channel.stream_stream(
-            "/etcdserverpb.Watch/Watch",
-            request_serializer=pb.WatchRequest.SerializeToString,
-            response_deserializer=pb.WatchResponse.FromString,
-        )
-        call: Any = None
         try:
             self._log_in(session, self._target.timeout_s)
-            call = _started(session, lambda: stream(requests, metadata=session.metadata))
-            yield call, lambda: self._give_up(session)
+            yield session
         except grpc.RpcError as error:
             if closes_channel(error) and error.code() is not grpc.StatusCode.CANCELLED:  # that was one of us
                 self._give_up(session)
             raise explain(error, session.endpoint, self._target) from error
-        finally:
-            if call is not None:
-                call.cancel()
 
     # -- connection --------------------------------------------------------------------------------------------------
 
@@ -195,9 +202,9 @@ class Client:
 
     def _channel(self, endpoint: str) -> grpc.Channel:
         if not self._target.tls:
-            return grpc.insecure_channel(endpoint, _OPTIONS)
+            return grpc.insecure_channel(endpoint, OPTIONS)
         ca, key, cert = self._target.certificates()
-        return grpc.secure_channel(endpoint, grpc.ssl_channel_credentials(ca, key, cert), _OPTIONS)
+        return grpc.secure_channel(endpoint, grpc.ssl_channel_credentials(ca, key, cert), OPTIONS)
 
     def _give_up(self, session: _Session) -> None:
         """Others may use the session at this moment: their calls end, too, and they come back on the next one."""

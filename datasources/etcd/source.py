@@ -48,14 +48,17 @@ class EtcdSource:
         kind: Kind | None = None,
         template: str | None = None,
         environment: str = "default",
+        client: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`."""
+        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`. `client` is `etcd3` to
+        speak through that library."""
         where = "/".join(part for part in path.split("/") if part)
         self.uri = f"etcd://{','.join(target.endpoints)}/{where}".rstrip("/")
         self._keys = Keys.of(path, template, kind, self.uri, environment)
         self._target = target
+        self._client = client
         self._monotonic = monotonic
         self._now = now
         self._lock = threading.Lock()
@@ -71,7 +74,7 @@ class EtcdSource:
             if self._closed:
                 raise SourceUnavailable(f"{self.uri} was closed here")
             if self._opened is None:
-                self._opened = _open_store(self._target, self._monotonic)
+                self._opened = _open_store(self._target, self._client, self._monotonic)
             return self._opened
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -173,16 +176,21 @@ class EtcdSource:
             opened.close()
 
 
-def _open_store(target: Target, monotonic: Callable[[], float]) -> Store:
+def _open_store(target: Target, client: str | None, monotonic: Callable[[], float]) -> Store:
     # gRPC's core writes each failed handshake and each fork to stderr; what matters is in the errors that are raised.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
+        from sentinel_core.datasources.etcd.client import Client
         from sentinel_core.datasources.etcd.store import Store
     except ImportError as error:
         raise SourceMisconfigured(
             f"etcd:// needs gRPC ({error}); install it with: pip install 'sentinel-control-plane[etcd]'"
         ) from error
-    return Store(target, monotonic)
+    if client is None:
+        return Store(Client(target, monotonic), monotonic)
+    from sentinel_core.datasources.etcd.etcd3 import Etcd3Client, Etcd3Store
+
+    return Etcd3Store(Etcd3Client(target, monotonic), monotonic)
 
 
 def _provenance(item: Item, texts: tuple[SourceText, ...], content: Value, beside: Value | None) -> Provenance:

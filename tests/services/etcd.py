@@ -29,6 +29,9 @@ PACKAGED = "etcd"
 NEWEST = str(next(CACHE.glob("etcd-v*/etcd"), CACHE / "etcd-v3" / "etcd"))
 """The server that script/test builds."""
 
+ETCD3 = os.environ.get("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION") == "python"
+"""This process is the one in which the library `etcd3` is tried: test_etcd3.py starts it."""
+
 
 def missing(program: str = PACKAGED) -> str | None:
     """Why there can be none on this machine; None where there can."""
