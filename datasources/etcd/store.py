@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sentinel_core.datasources.contract import StopSignal
 from sentinel_core.datasources.etcd.client import Client
 from sentinel_core.datasources.etcd.history import put_revisions
+from sentinel_core.datasources.etcd.together import Together
 from sentinel_core.datasources.etcd.watch import Watches
 
 
@@ -26,15 +27,23 @@ class Store:
         self._client = client
         self._watches = Watches(client, monotonic)
         self._pb = client.messages
+        self._reads = Together[list[Value | None]]()
+        self._looks = Together[tuple[int, int]]()
 
     def read(self, keys: Sequence[bytes], revision: int = 0) -> list[Value | None]:
         """What the keys hold, all at one moment: now, or at a revision of the store. Linearizable."""
+        return self._reads.ask((*keys, revision), lambda: self._read(keys, revision))
+
+    def _read(self, keys: Sequence[bytes], revision: int) -> list[Value | None]:
         reads = [self._pb.RequestOp(request_range=self._pb.RangeRequest(key=key, revision=revision)) for key in keys]
         answer = self._client.transact(self._pb.TxnRequest(success=reads))
         return [_value(each.response_range.kvs) for each in answer.responses]
 
     def look(self, key: bytes) -> tuple[int, int]:
         """The revision at which the key was written (0: it is absent), and the store's own."""
+        return self._looks.ask(key, lambda: self._look(key))
+
+    def _look(self, key: bytes) -> tuple[int, int]:
         read = self._pb.RequestOp(request_range=self._pb.RangeRequest(key=key, keys_only=True))
         answer = self._client.transact(self._pb.TxnRequest(success=[read]))
         value = _value(answer.responses[0].response_range.kvs)
