@@ -128,7 +128,8 @@ def main() -> int:
     print(
         f"{engines} engines in {len(hosts)} processes ({states[0]['threads']} threads each, idle "
         f"{states[0]['idle']:.1%} of a core each), {asked.puts} puts: p50 {p50 * 1000:.0f} ms, "
-        f"p99 {p99 * 1000:.0f} ms, worst p99 of a put {worst * 1000:.0f} ms, last engine {every[-1] * 1000:.0f} ms (bar: p99 {BAR_S:g} s)"
+        f"p99 {p99 * 1000:.0f} ms, worst p99 of a put {worst * 1000:.0f} ms, last engine {every[-1] * 1000:.0f} ms "
+        f"(bar: p99 {BAR_S:g} s)"
     )
     return 0 if p99 <= BAR_S else 1
 
