@@ -24,6 +24,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
+from sentinel_core.datasources.etcd.errors import TooLarge
 from sentinel_core.datasources.etcd.keys import Keys, pair
 from sentinel_core.datasources.etcd.target import Target
 from sentinel_core.datasources.forks import renew_lock_after_fork
@@ -150,6 +151,12 @@ class EtcdSource:
             values = (texts[0].content, encode(provenance, rules_digest(texts, item.kinds[0])))
         try:
             revision = self._store().replace(list(zip(keys, values, strict=True)), int(expected or 0))
+        except TooLarge as error:
+            size = sum(len(value) for value in values if value) / 2**20
+            raise SourceMisconfigured(
+                f"{item.source}: {size:.1f} MiB are too much for one write, and nothing was written: {error}. Split "
+                "the rules over kinds, groups or apps, keep them in Git or files, or raise that limit of every member"
+            ) from error
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}. Whether it was written is not known: read it again") from error
         if revision is None:

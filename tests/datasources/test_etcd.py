@@ -191,11 +191,6 @@ def test_no_texts_remove_content_and_provenance(server: EtcdServer, source: Etcd
     assert server.ctl("get", item.key, "--prefix", "--keys-only") == ""
 
 
-def test_a_request_that_is_too_large_for_the_server_says_what_to_do(source: EtcdSource, item: Item) -> None:
-    with pytest.raises(SourceMisconfigured, match="--max-request-bytes"):
-        source.write(item, text(b"x" * 11 * 2**20), expected=None, provenance=ADA)
-
-
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
