@@ -113,13 +113,16 @@ def test_a_full_server_says_so_and_goes_on_being_read(tmp_path: Path) -> None:
     server = EtcdServer(tmp_path, flags=("--quota-backend-bytes=500000",)).start()
     source: Any = datasources.open(server.uri())
     (item,) = source.items(["flow"])
-    expected = None
+    last = [None]
+
+    def fill() -> None:
+        for number in range(900, 1000):
+            last.append(source.write(item, texts(rules(number)), expected=last[-1], provenance=Provenance()).version)
+
     try:
         with pytest.raises(SourceMisconfigured, match=r"is full and takes no write.*--quota-backend-bytes"):
-            for number in range(900, 1000):
-                written = source.write(item, texts(rules(number)), expected=expected, provenance=Provenance())
-                expected = written.version
-        assert source.read(item).version == expected
+            fill()
+        assert source.read(item).version == last[-1]
     finally:
         source.close()
         server.kill()
