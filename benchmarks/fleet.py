@@ -1,6 +1,6 @@
 """How long one put takes to a thousand engines on one machine.
 
-Run: python benchmarks/fleet.py [--engines 1000] [--processes 4] [--puts 20]
+Run: python benchmarks/fleet.py [--engines 1000] [--processes 8] [--puts 20]
 
 A service is a process with an engine; a thousand of them do not fit a test host, so each process holds many, which
 share one source: one connection, one watch, and one read for all who ask at once. The clock starts before the put and
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BAR_S = 1.0
 RULES = 20
 WAIT_S = 120.0
+KEY = b"/sentinel/fleet/g/sentinel-flow-rules"
 
 
 def content(number: int) -> bytes:
@@ -101,23 +102,26 @@ def main() -> int:
         os._exit(0)
     parser = argparse.ArgumentParser()
     parser.add_argument("--engines", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--puts", type=int, default=20)
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    from sentinel_core.datasources.etcd.client import Client
+    from sentinel_core.datasources.etcd.store import Store
+    from sentinel_core.datasources.etcd.target import Target
     from tests.services.etcd import EtcdServer
 
     with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
         server = EtcdServer(Path(folder)).start()
         hosts: list[Host] = []
         try:
-            key = "/sentinel/fleet/g/sentinel-flow-rules"
-            server.put(key, content(0))
+            writer = Store(Client(Target((server.address,)), time.monotonic), time.monotonic)
+            _put(writer, 0)
             uri = server.uri("/fleet/g", kind="flow")
             hosts += [Host(uri, asked.engines // asked.processes) for _ in range(asked.processes)]
             states = [each.answer() for each in hosts]
             engines = asked.engines // asked.processes * asked.processes
-            took = [_converged(server, hosts, key, number, engines) for number in range(1, asked.puts + 1)]
+            took = [_converged(writer, hosts, number, engines) for number in range(1, asked.puts + 1)]
         finally:
             for each in hosts:
                 each.close()
@@ -134,12 +138,17 @@ def main() -> int:
     return 0 if p99 <= BAR_S else 1
 
 
-def _converged(server: Any, hosts: list[Host], key: str, number: int, engines: int) -> list[float]:
-    """Seconds from before the put, sorted; the put itself is a process that is started."""
+def _put(writer: Any, number: int) -> str:
+    """The version that it made."""
+    (stands,) = writer.read([KEY])
+    return str(writer.replace([(KEY, content(number))], stands.revision if stands else 0))
+
+
+def _converged(writer: Any, hosts: list[Host], number: int, engines: int) -> list[float]:
+    """Seconds from before the put, sorted."""
     time.sleep(0.2)
     began = time.monotonic()
-    server.put(key, content(number))
-    version = str(server.revision())
+    version = _put(writer, number)
     for each in hosts:
         each.ask(version)
     times = sorted(at - began for each in hosts for at in each.answer())
