@@ -23,7 +23,7 @@ class _Request(Generic[Answer]):
 
 class Together(Generic[Answer]):
     """Thread-safe. An answer is never older than the call that gets it: who comes while a request is under way is not
-    given its answer but that of the next one, which is sent when the first is back."""
+    given its answer but that of the next one, which is sent when the first is back: it waits for two at most."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
