@@ -20,7 +20,7 @@ from tests.services.etcd import EtcdServer
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EtcdServer]:
     etcd.needed()
-    server = EtcdServer(tmp_path).start()
+    server = EtcdServer(tmp_path, flags=("--bcrypt-cost=4",)).start()
     yield server
     server.kill()
 

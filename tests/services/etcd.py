@@ -171,7 +171,7 @@ class EtcdServer:
         return done.stdout.decode()
 
     def _try_ctl(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        flags = [f"--endpoints={'https' if self.tls else 'http'}://{self.address}", "--command-timeout=5s"]
+        flags = [f"--endpoints={'https' if self.tls else 'http'}://{self.address}", "--command-timeout=10s"]
         if self.tls:
             client = [f"--cert={self.pki / 'client.crt'}", f"--key={self.pki / 'client.key'}"]
             flags += [f"--cacert={self.pki / 'ca.crt'}", *client]
