@@ -24,6 +24,8 @@ HOST = "127.0.0.1"
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of a socket whose close is a reset."""
 _BOUND_S = 10.0
+_ACCEPTED_S = 0.01
+"""A connection that was accepted already is one of ours so long after; an earlier `cut` would pass it over."""
 _Chunks = asyncio.Queue[tuple[float, bytes]]
 """What was read, and when it is to arrive."""
 
@@ -105,6 +107,7 @@ class Proxy:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
+            await asyncio.sleep(_ACCEPTED_S)
 
     async def _cut(self) -> None:
         ended = [link.task for link in self._links]
