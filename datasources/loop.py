@@ -187,11 +187,14 @@ class LoopState:
         self.severe, self.waiting = True, False
 
     def failed(self, why: str, now: float, *, severe: bool = False) -> None:
-        """The read or the apply failed and is tried again: the same bytes count as not seen."""
+        """The read or the apply failed and is tried again: the same bytes count as not seen. What the attempt took
+        counts as waited, save for a first pause: a store that lets its callers wait is back as soon as any other."""
         self._failures += 1
         self.trouble, self.severe, self.waiting = why, severe, False
         cap_s = math.inf if severe else self._retry_cap_s
-        self.due = min(self.due, now + self._options.backoff(self._failures, self._rng, cap_s))
+        pause = self._options.backoff(1, self._rng)
+        backoff = self._options.backoff(self._failures, self._rng, cap_s)
+        self.due = min(self.due, max(now + pause, self._began + backoff))
 
     def channel_up(self) -> None:
         self.channel_trouble = None

@@ -97,6 +97,17 @@ def test_hints_do_not_make_a_failing_read_spin(failures: int, offsets: list[floa
     assert loop.due >= began + OPTIONS.backoff_base_s / 2
 
 
+def test_what_a_failed_read_took_counts_as_waited_save_for_a_first_pause() -> None:
+    loop = LoopState(OPTIONS, lambda: 0.0, 100.0, retry_cap_s=1.5)
+    for began in (100.0, 200.0, 300.0, 400.0):
+        loop.begin(began)
+        loop.failed("refused", began)
+    assert loop.due == pytest.approx(400.75)
+    loop.begin(500.0)
+    loop.failed("no answer", 505.0)
+    assert loop.due == pytest.approx(505.1)
+
+
 def test_a_refresh_goes_before_the_back_off() -> None:
     loop = active(now=100.0)
     loop.failed("down", 100.0)
