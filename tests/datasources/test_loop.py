@@ -71,6 +71,17 @@ def test_a_burst_of_hints_is_one_read_a_debounce_after_the_first(offsets: list[f
     assert loop.due == pytest.approx(101.0 + min(offsets) + OPTIONS.debounce_s)
 
 
+def test_a_prompt_source_is_read_at_the_first_hint_and_then_at_most_once_a_debounce() -> None:
+    loop = LoopState(OPTIONS, lambda: 0.5, 100.0, retry_cap_s=1.0)
+    loop.begin(100.0)
+    loop.hint(101.0)
+    assert loop.due == 101.0
+    loop.begin(101.0)
+    loop.hint(101.001)
+    loop.hint(101.002)
+    assert loop.due == pytest.approx(101.0 + OPTIONS.debounce_s)
+
+
 @given(st.lists(st.sampled_from(["hint", "failed", "force", "channel_lost"]), max_size=30))
 def test_a_read_is_never_later_than_the_periodic_compare(events: list[str]) -> None:
     loop, now = active(now=100.0), 100.0
