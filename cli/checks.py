@@ -31,6 +31,7 @@ from sentinel_core.datasources.contract import (
     SourceRewound,
 )
 from sentinel_core.datasources.last_good import LastGood
+from sentinel_core.following import Store, check_distinct
 from sentinel_core.rules import Kind, Revision, RuleRejected, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
@@ -149,16 +150,19 @@ def _stores(settings: Settings, limit: float) -> Iterator[Check]:
         return
     with ExitStack() as undo:
         try:
-            stores = list(open_stores(settings, undo))
+            sources, bootstrap = open_stores(settings, undo)
+            stores = [("store", Store.of(source)) for source in sources]
+            stores += [("bootstrap", Store.of(bootstrap))] if bootstrap else []
+            check_distinct([store for _, store in stores])
         except (DatasourceError, SettingsError) as error:
             yield Check("store", "fail", str(error), "mend `stores` in the settings", code_of(error))
             return
         folder = Path(settings.last_known_good)
-        running = [Bounded(partial(_store, source, kinds, LastGood(folder))) for source, kinds in stores]
+        running = [Bounded(partial(_store, name, source, kinds, LastGood(folder))) for name, (source, kinds) in stores]
         deadline = time.monotonic() + limit
-        for (source, _), each in zip(stores, running, strict=True):
+        for (name, (source, _)), each in zip(stores, running, strict=True):
             late = Check(
-                "store",
+                name,
                 "fail",
                 f"{source.uri}: no answer within {limit:g} s",
                 "check the network and the address",
@@ -167,7 +171,7 @@ def _stores(settings: Settings, limit: float) -> Iterator[Check]:
             yield each.result(deadline, late)
 
 
-def _store(source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Check:
+def _store(name: str, source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Check:
     began = time.monotonic()
     behind = ""
     try:
@@ -182,10 +186,10 @@ def _store(source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Chec
                 versions.append(short_version(reading))
     except RuleRejected as error:
         step = f"sentinelctl rules show '{source.uri}'    (tells every problem)"
-        return Check("store", "fail", f"{source.uri}: {behind}{_first_line(error)}", step, Exit.INVALID_RULES)
+        return Check(name, "fail", f"{source.uri}: {behind}{_first_line(error)}", step, Exit.INVALID_RULES)
     except Exception as error:  # noqa: BLE001 -- an adapter may raise anything; the report goes on with the next store
         return Check(
-            "store",
+            name,
             "fail",
             f"{source.uri}: {_first_line(error)}",
             "see what it says, then run this again",
@@ -194,18 +198,18 @@ def _store(source: Readable, kinds: Sequence[Kind], last_good: LastGood) -> Chec
     if not versions:
         reasons = "; ".join(reading.reason for _, reading in found if isinstance(reading, Absent))
         return Check(
-            "store",
+            name,
             "warn",
             f"{source.uri}: reached in {took:.0f} ms, but it holds no rules ({reasons})",
             f"check its {'ref and path' if isinstance(source, HasHistory) else 'path'}",
         )
-    rewound = _rewound(source, found, last_good)
+    rewound = _rewound(name, source, found, last_good)
     if rewound is not None:
         return rewound
     overlay = _overlay([reading for _, reading in found if not isinstance(reading, Absent)])
     version = ", ".join(dict.fromkeys(versions))
     text = f"{source.uri}: {took:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}"
-    return Check("store", "ok", text)
+    return Check(name, "ok", text)
 
 
 def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:
@@ -217,7 +221,7 @@ def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:
     return f"services here last ran {here}, the store stands at {there}: refused because "
 
 
-def _rewound(source: Readable, found: Sequence[tuple[Item, Reading]], last_good: LastGood) -> Check | None:
+def _rewound(name: str, source: Readable, found: Sequence[tuple[Item, Reading]], last_good: LastGood) -> Check | None:
     """A warning where the store went back behind what services of this machine ran: they keep what they have."""
     if not isinstance(source, Ordered):
         return None
@@ -230,7 +234,7 @@ def _rewound(source: Readable, found: Sequence[tuple[Item, Reading]], last_good:
         except SourceRewound as error:
             why = _first_line(error).removeprefix(f"{source.uri}: ")
             step = "push the lost commits again, or add &allow_rewind=true to the store"
-            return Check("store", "warn", f"{source.uri}: {_behind(item, reading, last_good)}{why}", step)
+            return Check(name, "warn", f"{source.uri}: {_behind(item, reading, last_good)}{why}", step)
     return None
 
 

@@ -53,6 +53,7 @@ class Subscription:
         self._clocks = Clocks(monotonic, now, rng)
         self._lock = threading.Condition()
         self._listeners: list[StateListener] = []
+        self._restored = False
         self._started = False
         self._closed = False
         self._worker = functools.partial(
@@ -66,14 +67,22 @@ class Subscription:
         )
         self._workers = tuple(self._worker(source, item) for item in source.items(self.kinds))
 
+    def restore(self) -> None:
+        """Applies the last good revisions on this thread. Does nothing the second time."""
+        with self._lock:
+            if self._restored or self._closed:
+                return
+            self._restored = True
+        for worker in self._workers:
+            worker.restore()
+
     def start(self) -> Subscription:
-        """Applies the last good revisions on this thread, then starts the loop. Does nothing the second time."""
+        """Restores, if nobody did, then starts the loop. Does nothing the second time."""
+        self.restore()
         with self._lock:
             if self._started or self._closed:
                 return self
             self._started = True
-        for worker in self._workers:
-            worker.restore()
         for worker in self._workers:
             worker.start()
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -25,6 +26,7 @@ def explain(
     slots: Mapping[Kind, Slot],
     values: list[tuple[Kind, Any, dict[str, Any]]],
     rules_of: Callable[[Kind], list[Any]],
+    owner_of: Callable[[Kind, Any], RuleSet],
     mode_of: Callable[[Any], str],
 ) -> list[dict[str, Any]]:
     """Per slot: what all its rules share, and each rule in words and fields with its mode and what it has counted."""
@@ -41,6 +43,7 @@ def explain(
             "rules": [
                 {
                     "path": rule.path,
+                    "source": _source(owner_of(kind, rule)) or None,
                     "says": describe_rule(rule),
                     "mode": mode_of(rule),
                     "rule": rule.to_json(),
@@ -78,16 +81,22 @@ def breakers(values: list[tuple[Kind, Any, dict[str, Any]]]) -> tuple[dict[str, 
 
 
 def kind_status(ruleset: RuleSet) -> dict[str, Any]:
-    """Which rules of a kind run and where they came from."""
+    """Which rules of a kind run and where they came from; `sources` counts them by source where there are several."""
     revision = ruleset.revision
+    owners = Counter(_source(ruleset.owner(rule)) for rule in ruleset.rules) if ruleset.owners else {}
     return {
         "rules": len(ruleset.rules),
         "digest": ruleset.digest,
         "commit": revision.provenance.commit_hash if revision else None,
         "version": revision.version if revision else None,
         "source": revision.source if revision else None,
+        "sources": dict(owners),
         "warnings": [str(problem) for problem in ruleset.warnings],
     }
+
+
+def _source(ruleset: RuleSet) -> str:
+    return ruleset.revision.source if ruleset.revision else ""
 
 
 def subscription_status(subscription: Subscription) -> dict[str, Any]:

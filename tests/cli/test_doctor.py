@@ -55,7 +55,7 @@ def test_without_settings_it_says_how_to_name_a_store(here: Path, sentinelctl: R
         ("stores: ['nacos://h:8848']\n", 78, "store", "not supported by this version"),
         ("stores: ['git+file:///nowhere']\n", 78, "store", "/nowhere"),
         ("stores: ['git+file://{repo}?ref=gone']\n", 78, "store", "gone"),
-        ("stores: ['file://{repo}/sentinel-rules.yaml', 'git+file://{repo}']\n", 78, "store", "both carry flow rules"),
+        ("stores: ['file://{repo}/a.yaml', '{repo}/a.yaml']\n", 78, "store", "name it once"),
         ("rules: bad.yaml\n", 65, "rules", "bad.yaml:1:44: error SR102"),
         ("stores: ['file://{folder}/bad.yaml']\n", 65, "store", "bad.yaml"),
         ("audit: {{outbox: /proc/none/outbox.db}}\n", 2, "outbox", "/proc"),

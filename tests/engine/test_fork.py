@@ -131,7 +131,7 @@ def test_business_samples_reach_the_rules_of_the_child() -> None:
 def test_a_lock_that_a_thread_holds_in_the_parent_does_not_hold_the_child(tmp_path: Path) -> None:
     engine = Engine()
     source = FileSource(tmp_path / "sentinel-flow-rules.json", kind="flow")
-    locks: list[Any] = [engine._activation.lock, engine._subscribe_lock, engine.collectors._lock, source._lock]
+    locks: list[Any] = [engine._activation.lock, engine._following._lock, engine.collectors._lock, source._lock]
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -239,7 +239,7 @@ def test_signatures_are_the_true_ones() -> None:
     found = SIGNATURE.findall(
         "".join(body for language, body in BLOCK.findall(page("engine.md")) if language == "text")
     )
-    assert len(found) == 17
+    assert len(found) == 18
     for owner, name, arguments, result, constructor, made_with in found:
         if constructor:
             assert made_with == signature("engine", "__init__")[0]
