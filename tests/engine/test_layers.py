@@ -26,6 +26,7 @@ from sentinel_core.datasources import (
     SubscriptionOptions,
 )
 from sentinel_core.errors import KindTaken
+from sentinel_core.plan import Snapshot
 from tests.git_identity import IDENTITY
 from tests.services import etcd
 
@@ -377,7 +378,13 @@ def test_after_a_restart_the_last_good_rules_of_the_store_go_before_the_bootstra
     upper.fail(SourceUnavailable("down"))
     again = made()
     seen: list[dict[str, float]] = []
-    again._activation.swap = lambda snapshot, swap=again._swap: (swap(snapshot), seen.append(active(again)))  # type: ignore[misc,assignment]  # watches every swap
+    swap = again._activation.swap
+
+    def watched(snapshot: Snapshot) -> None:
+        swap(snapshot)
+        seen.append(active(again))
+
+    again._activation.swap = watched
     follow(again, upper, bootstrap=bootstrap)
     assert active(again) == {"a": 1}
     assert {"a": 10, "b": 20} not in seen
