@@ -41,6 +41,7 @@ class Subscription:
         kinds: Sequence[Kind],
         apply: Apply,
         *,
+        role: str = "store",
         last_good: LastGood | None = None,
         recorded: Recorded = lambda: True,
         options: SubscriptionOptions | None = None,
@@ -50,6 +51,8 @@ class Subscription:
     ) -> None:
         self.source = source
         self.kinds = tuple(kinds)
+        self.role = role
+        """What the source is to whoever subscribed; shown in `status`."""
         self._clocks = Clocks(monotonic, now, rng)
         self._lock = threading.Condition()
         self._listeners: list[StateListener] = []

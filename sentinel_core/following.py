@@ -65,7 +65,10 @@ class Following:
         every = (*stores, *((bootstrap,) if bootstrap else ()))
         check_distinct(every)
         layers = Layers(len(stores), bootstrap=bootstrap is not None)
-        made = tuple(self._made(store, layers.layer(index), options) for index, store in enumerate(every))
+        made = tuple(
+            self._made(store, layers.layer(index), options, "bootstrap" if store is bootstrap else "store")
+            for index, store in enumerate(every)
+        )
         self._take(made)
         try:
             # All that the last run had is there before anything new is told: an event says from what to what.
@@ -83,7 +86,7 @@ class Following:
             raise
         return made
 
-    def _made(self, store: Store, layer: Layer, options: SubscriptionOptions | None) -> Subscription:
+    def _made(self, store: Store, layer: Layer, options: SubscriptionOptions | None, role: str) -> Subscription:
         carried = {item.source: item.kinds for item in store.source.items(store.kinds)}
 
         def apply(revision: Revision, restored: bool) -> Applied:
@@ -94,6 +97,7 @@ class Following:
             store.source,
             store.kinds,
             apply,
+            role=role,
             last_good=self._last_good,
             recorded=lambda: not self._activation.late,
             options=options,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
 from sentinel_core.activation import Activation
 from sentinel_core.datasources import Subscription
-from sentinel_core.datasources.status import Counters
+from sentinel_core.datasources.status import Counters, ItemStatus
 from sentinel_core.modes import CLOSED, SHADOW
 from sentinel_core.plan import Plan, Runtime, Snapshot
 from sentinel_core.rules import Kind, RuleSet, describe_rule
@@ -100,14 +101,39 @@ def _source(ruleset: RuleSet) -> str:
 
 
 def subscription_status(subscription: Subscription) -> dict[str, Any]:
-    """How one source does: the worst state of its items, and their counters added up."""
+    """How one source does: the worst state of its items, their counters added up, and each item."""
     items = subscription.status()
     return {
+        "role": subscription.role,
+        "transport": subscription.source.uri.partition(":")[0],
         "source": subscription.source.uri,
         "kinds": list(subscription.kinds),
         "state": subscription.state.value,
+        "items": [_item_status(each) for each in items],
         "counters": {each.name: sum(getattr(item.counters, each.name) for item in items) for each in fields(Counters)},
     }
+
+
+def _item_status(item: ItemStatus) -> dict[str, Any]:
+    return {
+        "source": item.source,
+        "kinds": list(item.kinds),
+        "state": item.state.value,
+        "reason": item.reason,
+        "version": item.version,
+        "commit": item.commit_hash,
+        "restored": item.restored,
+        "since": _time(item.since),
+        "lastRead": _time(item.last_read),
+        "lastActivation": _time(item.last_activation),
+        "lastError": item.last_error,
+        "lastErrorAt": _time(item.last_error_at),
+        "lastGoodProblem": item.last_good_problem,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds")
 
 
 def activation_status(activation: Activation) -> dict[str, Any]:
