@@ -21,7 +21,7 @@ from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_reje
 from sentinel_core.datasources import Applied, Outcome
 from sentinel_core.datasources.layers import Layer, Layers
 from sentinel_core.remarks import refuse_as_java
-from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+from sentinel_core.rules import Kind, Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
     from sentinel_core.plan import Snapshot
@@ -88,6 +88,8 @@ class Activation:
         of a content that says nothing."""
         try:
             rulesets = self._parse(kinds, revision)
+            if restored:
+                rulesets = self._not_older(rulesets, revision)
         except RuleRejected as rejection:
             if not rejection.says_nothing:
                 with self.lock:
@@ -96,6 +98,27 @@ class Activation:
         outcome = self.activate(rulesets, revision, layer, silent=restored)
         self._tell_of_kept(kinds, rulesets, revision, layer)
         return Applied(outcome, frozenset(rulesets))
+
+    def refuse_copy(self, kinds: Sequence[Kind], source: str, why: str) -> None:
+        """Tells of a last good copy that cannot be used; once for each source and reason."""
+        revision = Revision((SourceText("last-good", why.encode(errors="replace")),), source, "last-good")
+        with self.lock:
+            self._reject(kinds, revision, RuleRejected([Problem("SR012", "error", why, file="last-good")]))
+
+    def _not_older(self, rulesets: dict[Kind, RuleSet], copy: Revision) -> dict[Kind, RuleSet]:
+        """Without the kinds of which another revision of the same source runs in this process: it is the newer one.
+        Raises RuleRejected where nothing is left."""
+        active = [ruleset for kind, ruleset in self.read().rulesets.items() if kind in rulesets]
+        newer = {
+            ruleset.kind: ran
+            for ruleset in active
+            if (ran := ruleset.revision) and ran.source == copy.source and ran.version != copy.version
+        }
+        if newer and len(newer) == len(rulesets):
+            ran = next(iter(newer.values()))
+            why = f"the last good copy of revision {copy.version} is older than {ran.version}, which runs already"
+            raise RuleRejected([Problem("SR012", "error", why, file="last-good")])
+        return {kind: ruleset for kind, ruleset in rulesets.items() if kind not in newer}
 
     def _parse(self, kinds: Sequence[Kind], revision: Revision) -> dict[Kind, RuleSet]:
         """The rules of a revision; under compat what Java takes is taken, and what it fails to build is refused."""

@@ -74,6 +74,7 @@ class Following:
             # All that the last run had is there before anything new is told: an event says from what to what.
             for subscription in made:
                 subscription.restore()
+                self._tell_of_bad_copies(subscription)
             if bootstrap is not None:
                 made[-1].start()
                 if not set(bootstrap.kinds) <= {kind for said in layers.said[:-1] for kind in said}:
@@ -103,6 +104,11 @@ class Following:
             options=options,
             now=self._activation.wall,
         )
+
+    def _tell_of_bad_copies(self, subscription: Subscription) -> None:
+        for item in subscription.status():
+            if item.last_good_problem is not None:
+                self._activation.refuse_copy(item.kinds, item.source, item.last_good_problem)
 
     def _take(self, made: Sequence[Subscription]) -> None:
         with self._lock:
