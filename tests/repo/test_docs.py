@@ -205,6 +205,7 @@ def test_codes_without_a_short_example_are_caused_as_the_page_says() -> None:
         with pytest.raises(RuleRejected) as caught:
             cause()
         seen |= {problem.code for problem in caught.value.problems}
+    bare.remove("SR012")  # no text causes it: tests/e2e/test_cold_start.py
     assert bare == seen & bare == {"SR000", "SR003", "SR115"}
 
 
