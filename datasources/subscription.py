@@ -133,6 +133,13 @@ class Subscription:
         deadline = self._clocks.monotonic() + timeout_s
         return all(worker.await_round(number, deadline) for worker, number in rounds)
 
+    def await_first_round(self, timeout_s: float) -> bool:
+        """Waits until every item was asked for once; False when that took longer, or on a worker."""
+        if not self._started:
+            return True
+        deadline = self._clocks.monotonic() + timeout_s
+        return all(worker.await_round(1, deadline) for worker in self._workers)
+
     def on_state(self, listener: StateListener) -> Callable[[], None]:
         """Adds a listener; returns what removes it again."""
         with self._lock:

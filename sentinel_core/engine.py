@@ -21,6 +21,7 @@ from sentinel_core.collectors.local import Metrics, is_number_of_samples
 from sentinel_core.context import current
 from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import LastGood, Readable, Subscription, SubscriptionOptions
+from sentinel_core.datasources.patched import threads_are_greenlets
 from sentinel_core.debug import watched
 from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
@@ -414,6 +415,7 @@ class Engine(Gate):
 
     def hold_for_fork(self) -> None:
         """Waits until nobody is half way through a swap or a count, and keeps it so."""
+        self._following.settle_for_fork()
         self._build_lock.acquire()
         self.core.hold()
 
@@ -449,6 +451,11 @@ class Engine(Gate):
             if not self._forked:
                 return
             self._forked = False
+        if threads_are_greenlets():
+            logger.warning(
+                "gevent had replaced threads before this process forked: greenlets of the parent's engine live on; "
+                "start the engine in the worker instead (gunicorn: no --preload, or the hook post_worker_init)"
+            )
         self._restart()
 
     def _restart(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from sentinel_core.rules import KINDS, Kind, Revision
 
 BOOTSTRAP_S = 1.0
 """Longest wait for the bootstrap, while no rules of the last run are there."""
+
+SETTLE_S = 1.0
+"""Longest wait of a fork for stores that were never asked before."""
 
 
 class Store(NamedTuple):
@@ -121,6 +125,13 @@ class Following:
                         "subscribe the other kinds only, or follow both stores together (Engine.follow)"
                     )
             self._held += made
+
+    def settle_for_fork(self) -> None:
+        """Waits a moment for sources that are being asked for the first time: they import libraries and make their
+        first connection, and a child that is forked in the middle of that may not survive it (gRPC)."""
+        deadline = time.monotonic() + SETTLE_S
+        for subscription in self._held:
+            subscription.await_first_round(max(0.0, deadline - time.monotonic()))
 
     def renew_after_fork(self) -> None:
         """For a forked child: a lock of its own. Starts nothing."""
