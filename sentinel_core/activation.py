@@ -208,7 +208,11 @@ class Activation:
     def _steps(self, old: Snapshot, rulesets: Mapping[Kind, RuleSet], layer: Layer) -> list[Step]:
         """What this delivery changes of what the store said before."""
         pairs = [(layer.before(kind, old.rulesets.get(kind)), new) for kind, new in rulesets.items()]
-        return [(before or RuleSet.empty(new.kind), new) for before, new in pairs if not self._same(before, new)]
+        return [
+            (RuleSet.empty(new.kind) if before is None else before, new)
+            for before, new in pairs
+            if not self._same(before, new)
+        ]
 
     def _is_known(self, old: Snapshot, revision: Revision, layer: Layer) -> bool:
         """A kind that appears in a document that was seen before was added by somebody; it was not merely there."""

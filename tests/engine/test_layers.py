@@ -248,6 +248,20 @@ def test_a_change_of_rules_that_stand_by_is_told_and_changes_no_decision(
     assert followed[1].status()[0].counters.activated == 2
 
 
+def test_rules_after_a_store_that_was_cleared_are_a_change_and_no_first_look(engine: Engine, kept: Kept) -> None:
+    first, second = MemorySource("first"), MemorySource("second")
+    first.set("flow", "[]")
+    (followed,) = follow(engine, first, kinds=["flow"])
+    first.set("flow", flow(a=1))
+    settle(followed)
+    first.set("flow", "[]")
+    settle(followed)
+    followed.close()
+    second.set("flow", flow(b=2))
+    follow(engine, second, kinds=["flow"])
+    assert [each.payload["initial"] for each in kept.events] == [False, False, False]
+
+
 def test_counters_of_rules_that_stayed_go_on_when_another_store_changes(
     engine: Engine, upper: MemorySource, lower: MemorySource
 ) -> None:
