@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sentinel_core.audit.errors import AuditError
@@ -186,8 +186,9 @@ class Database:
         if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return False
         if self._connection is not None and not self._connection.in_transaction:  # else it is this thread's own
-            self._connection.close()
-            self._connection = None
+            with suppress(sqlite3.Error):  # then the child sets it aside
+                self._connection.close()
+                self._connection = None
         return True
 
     def _go_on_after_fork(self) -> None:

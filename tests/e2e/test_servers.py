@@ -240,3 +240,32 @@ def test_a_patched_process_follows_its_store_while_other_greenlets_run(tmp_path:
                 process.kill()
     finally:
         store.stop()
+
+
+GREENLETS = """\
+from gevent import monkey
+monkey.patch_all()
+import gevent
+from sentinel_core import Engine, context
+from sentinel_core.context import current
+engine = Engine()
+engine.load_rules("flow", [{"resource": "two", "grade": 0, "count": 2}])
+
+def call(name):
+    with context("web", origin=name):
+        entered = engine.try_entry("two")
+        gevent.sleep(0.05)
+        if entered:
+            entered.exit()
+        return bool(entered), current().origin == name
+
+jobs = [gevent.spawn(call, f"caller{number}") for number in range(10)]
+gevent.joinall(jobs)
+print(sum(job.value[0] for job in jobs), all(job.value[1] for job in jobs), engine.stats("two").threads)
+"""
+
+
+def test_greenlets_are_calls_of_their_own_with_a_context_each() -> None:
+    pytest.importorskip("gevent", reason="the extra dev is not installed")
+    done = subprocess.run([sys.executable, "-c", GREENLETS], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["2", "True", "0"], done.stderr
