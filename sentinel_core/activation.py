@@ -89,7 +89,7 @@ class Activation:
         try:
             rulesets = self._parse(kinds, revision)
             if restored:
-                rulesets = self._not_older(rulesets, revision)
+                rulesets = self._not_older(rulesets, revision, layer)
         except RuleRejected as rejection:
             if not rejection.says_nothing:
                 with self.lock:
@@ -105,10 +105,11 @@ class Activation:
         with self.lock:
             self._reject(kinds, revision, RuleRejected([Problem("SR012", "error", why, file="last-good")]))
 
-    def _not_older(self, rulesets: dict[Kind, RuleSet], copy: Revision) -> dict[Kind, RuleSet]:
-        """Without the kinds of which another revision of the same source runs in this process: it is the newer one.
-        Raises RuleRejected where nothing is left."""
-        active = [ruleset for kind, ruleset in self.read().rulesets.items() if kind in rulesets]
+    def _not_older(self, rulesets: dict[Kind, RuleSet], copy: Revision, layer: Layer) -> dict[Kind, RuleSet]:
+        """Without the kinds of which another revision of the same source runs in this process, other than by this
+        restore: it is the newer one. Raises RuleRejected where nothing is left."""
+        asked = rulesets.keys() - layer.said.keys()
+        active = [ruleset for kind, ruleset in self.read().rulesets.items() if kind in asked]
         newer = {
             ruleset.kind: ran
             for ruleset in active

@@ -203,6 +203,27 @@ def test_a_copy_older_than_what_runs_is_refused(site: Site, follows: Settings, c
         engine.close()
 
 
+def test_rules_that_an_older_revision_left_behind_are_there_too(site: Site) -> None:
+    """A copy holds two revisions where the newer one no longer says anything of a kind."""
+    site.commit(FLOW + DEGRADE)
+    settings = write_settings(site, f"git+file://{site.folder}/rules?ref=main&path=sentinel-rules.yaml")
+    engine = start(settings)
+    assert engine.wait_ready(10)
+    site.commit(FLOW.replace("count: 0", "count: 5"))
+    deadline = time.monotonic() + 10
+    while engine.rules("flow").rules[0].count != 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert engine.subscriptions[0].wait_ready(10)
+    engine.close()
+    (site.folder / "rules").rename(site.folder / "gone")
+    again = start(settings)
+    try:
+        assert (again.rules("flow").rules[0].count, len(again.rules("degrade"))) == (5, 1)
+        assert "older" not in str(again.subscriptions[0].status()[0].last_error)
+    finally:
+        again.close()
+
+
 def test_a_folder_that_may_not_be_written_degrades_and_never_stops() -> None:
     with folder_for_all() as folder:
         (folder / "rules.yaml").write_text(FLOW, encoding="utf-8")
