@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from sentinel_core.audit.redact import mask_text
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.instances.found import DEAD, Instance, coloured, found, say_whose, seconds
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
+from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.rules.ruleset import SHORT
 
 
@@ -41,7 +43,7 @@ def list_(app: App, revision: str | None) -> int:
         return Exit.DONE
     running = sum(each.state != DEAD for each in instances)
     app.out.say(
-        f"{len(shown)} of {plural(running, 'running instance')} {'is' if len(shown) == 1 else 'are'} not at {revision}."
+        f"{len(shown)} of {plural(running, 'running instance')} {'is' if len(shown) == 1 else 'are'} not at {mask_text(mask_uri(revision))}."
     )
     return Exit.NOT_CONVERGED if shown else Exit.DONE
 

@@ -13,6 +13,7 @@ from sentinel_core.datasources import Absent, Applied, Item, Outcome, Readable, 
 from sentinel_core.rules import Revision
 
 A = b'[{"resource": "a", "count": 1}]'
+NAMES = ("sentinel-worker-", "sentinel-watcher-")
 B = b'[{"resource": "b", "count": 2}]'
 
 
@@ -331,7 +332,7 @@ def test_closing_while_changes_pour_in_is_bounded_and_leaves_no_thread(
     before = set(threading.enumerate())
     subscription = subscribe(world.source, recorder)
     subscription.wait_ready(5)
-    ours = [each for each in set(threading.enumerate()) - before if each.name.startswith("sentinel-")]
+    ours = [each for each in set(threading.enumerate()) - before if each.name.startswith(NAMES)]
     assert len(ours) == 2
     stop = threading.Event()
 
