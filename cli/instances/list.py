@@ -41,10 +41,9 @@ def list_(app: App, revision: str | None) -> int:
     say_whose(app, folder, len(instances))
     if revision is None:
         return Exit.DONE
-    running = sum(each.state != DEAD for each in instances)
-    app.out.say(
-        f"{len(shown)} of {plural(running, 'running instance')} {'is' if len(shown) == 1 else 'are'} not at {mask_text(mask_uri(revision))}."
-    )
+    running = plural(sum(each.state != DEAD for each in instances), "running instance")
+    verb, what = "is" if len(shown) == 1 else "are", mask_text(mask_uri(revision))
+    app.out.say(f"{len(shown)} of {running} {verb} not at {what}.")
     return Exit.NOT_CONVERGED if shown else Exit.DONE
 
 
