@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sentinel_core.audit.errors import AuditError
@@ -21,9 +21,15 @@ BUSY_TIMEOUT_S = 5.0
 WAL_LIMIT_BYTES = 16 * 1024 * 1024
 CACHE_KIB = 16 * 1024
 
+FORK_WAIT_S = 2.0
+"""Longest time that a fork waits for transactions of this process to end."""
+
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
+_paused: dict[int, list[Database]] = {}
+"""By the thread that forks; several may at a time."""
 _inherited: list[sqlite3.Connection] = []
-"""Connections of the parent process. Closing one in the child could check-point under the parent's feet."""
+"""Connections of the parent that could not be closed before the fork. Closing one in the child could check-point under
+the parent's feet."""
 
 
 class Database:
@@ -171,6 +177,23 @@ class Database:
             raise self._failure(f"{self.path}: written by a newer version (layout {version}); upgrade this program")
         return int(version)
 
+    def _pause_for_fork(self, deadline: float) -> bool:
+        """Closes the connection and keeps the lock; False where a transaction does not end in time.
+
+        SQLite keeps its locks in tables of the process. A child that inherits an open connection inherits those of it
+        that other threads held, for ever, and believes in others that the kernel has not given it.
+        """
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return False
+        if self._connection is not None and not self._connection.in_transaction:  # else it is this thread's own
+            with suppress(sqlite3.Error):  # then the child sets it aside
+                self._connection.close()
+                self._connection = None
+        return True
+
+    def _go_on_after_fork(self) -> None:
+        self._lock.release()
+
     def _after_fork_in_child(self) -> None:
         if self._connection is not None:
             _inherited.append(self._connection)
@@ -179,12 +202,26 @@ class Database:
         self._lock = threading.RLock()
 
 
-def _after_fork_in_child() -> None:
+def _before_fork() -> None:
+    paused = _paused[threading.get_ident()] = []  # first: what is paused goes on, even if a signal handler raises
+    deadline = time.monotonic() + FORK_WAIT_S
     for database in list(_opened):
-        database._after_fork_in_child()  # noqa: SLF001  the class's own hook
+        if database._pause_for_fork(deadline):  # noqa: SLF001  the class's own hook
+            paused.append(database)  # noqa: PERF401  told one by one, see above
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+def _after_fork_in_parent() -> None:
+    for database in _paused.pop(threading.get_ident()):
+        database._go_on_after_fork()  # noqa: SLF001  as above
+
+
+def _after_fork_in_child() -> None:
+    _paused.clear()
+    for database in list(_opened):
+        database._after_fork_in_child()  # noqa: SLF001  as above
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def _create(path: Path) -> None:

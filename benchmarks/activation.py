@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sentinel_core import Engine
 from sentinel_core.audit.outbox import Outbox
+from sentinel_core.datasources.layers import Layers
 from sentinel_core.rules import Revision, SourceText
 
 ROUNDS = 7
@@ -91,7 +92,7 @@ def main(number: int) -> None:
             revision = Revision(
                 (SourceText("rules.yaml", yaml(number, 7_000 + round_).encode()),), "bench", str(round_)
             )
-            return lambda: engine._apply(("flow",), revision, restored=False)
+            return lambda: engine._activation.apply(("flow",), revision, Layers().layer(), restored=False)
 
         show("YAML with positions → active, without evidence", best(document))
         outbox.close()

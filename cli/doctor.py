@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import click
@@ -27,9 +27,17 @@ class Check:
     next_step: str | None = None
     code: Exit = Exit.DONE
     """The exit code that a failure stands for."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """The same for programs, where there is more to it."""
 
     def to_json(self) -> dict[str, object]:
-        return {"check": self.name, "health": self.health, "what": self.what, "next": self.next_step}
+        document: dict[str, object] = {
+            "check": self.name,
+            "health": self.health,
+            "what": self.what,
+            "next": self.next_step,
+        }
+        return {**document, "facts": dict(self.facts)} if self.facts else document
 
 
 @click.command()

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
@@ -142,6 +143,26 @@ class Prompt(Protocol):
 
     retry_cap_s: float
     """Longest wait in seconds, after read or watch failed; not after SourceDenied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a store says of itself when somebody looks. None: it does not tell."""
+
+    server: str | None = None
+    """Product and version, e.g. `etcd 3.5.21`."""
+    clock: datetime | None = None
+    """Its own time, aware, as the answer was made."""
+    may_write: bool | None = None
+    """Whether this caller could write; found out without writing."""
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """A store that tells more of itself than its rules; asked by `sentinelctl doctor`."""
+
+    def inspect(self, item: Item) -> Condition:
+        """Changes nothing. Blocks, bounded as `read`. Raises DatasourceError."""
 
 
 @runtime_checkable

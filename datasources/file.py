@@ -22,6 +22,7 @@ from typing import Any
 from sentinel_core.datasources.atomic import replace_file, sync_folder
 from sentinel_core.datasources.contract import (
     Absent,
+    Condition,
     Item,
     Reading,
     SourceConflict,
@@ -128,6 +129,11 @@ class FileSource:
 
     def read(self, item: Item) -> Reading:
         return self._read(item, self._settled)
+
+    def inspect(self, item: Item) -> Condition:
+        """Written by replacing: the folder's rights count, and not the file's."""
+        path = Path(item.key)
+        return Condition(may_write=os.access(path if path.is_dir() else path.parent, os.W_OK | os.X_OK))
 
     def _read(self, item: Item, look_and_read: Callable[[Item], tuple[_Look, tuple[SourceText, ...]]]) -> Reading:
         try:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,8 @@ from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MAGIC = "sentinel-last-good"
 _FORMAT = 1
+_LEFT_S = 60.0
+"""A file that is being written is younger."""
 _TIMES = ("committed_at", "published_at")
 
 
@@ -39,6 +42,7 @@ class LastGood:
         self._now = now
         self._problems: dict[str, str] = {}
         self._saved: dict[str, tuple[_Saved, ...]] = {}
+        self._swept: set[Path] = set()
 
     def path(self, item: Item) -> Path:
         """The item's file: a readable name plus enough of a hash to tell sources apart."""
@@ -70,6 +74,7 @@ class LastGood:
         path = self.path(item)
         if item.source not in self._saved:
             self.load(item)
+        self._sweep(path)
         older = (_Saved(entry.kinds - kinds, entry.revision) for entry in self._saved[item.source])
         saved = (*(entry for entry in older if entry.kinds), _Saved(kinds, revision))
         try:
@@ -82,6 +87,16 @@ class LastGood:
         else:
             self._saved[item.source] = saved
             self._problems.pop(item.source, None)
+
+    def _sweep(self, path: Path) -> None:
+        """Once for each file, removes what processes left that were killed while they saved."""
+        if path in self._swept:
+            return
+        self._swept.add(path)
+        for left in path.parent.glob(f".{path.name}.*.tmp"):
+            with suppress(OSError):
+                if self._now().timestamp() - left.stat().st_mtime > _LEFT_S:
+                    left.unlink()
 
 
 class _Saved(NamedTuple):
@@ -122,7 +137,7 @@ def _decode(data: bytes, source: str) -> tuple[_Saved, ...]:
     line, _, contents = body.partition(b"\n")
     try:
         saved = tuple(_entries(json.loads(line)["revisions"], contents))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _NotUsableError(f"its header cannot be read ({error})") from error
     for entry in saved:
         if entry.revision.source != source:

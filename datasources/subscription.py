@@ -41,6 +41,7 @@ class Subscription:
         kinds: Sequence[Kind],
         apply: Apply,
         *,
+        role: str = "store",
         last_good: LastGood | None = None,
         recorded: Recorded = lambda: True,
         options: SubscriptionOptions | None = None,
@@ -50,9 +51,12 @@ class Subscription:
     ) -> None:
         self.source = source
         self.kinds = tuple(kinds)
+        self.role = role
+        """What the source is to whoever subscribed; shown in `status`."""
         self._clocks = Clocks(monotonic, now, rng)
         self._lock = threading.Condition()
         self._listeners: list[StateListener] = []
+        self._restored = False
         self._started = False
         self._closed = False
         self._worker = functools.partial(
@@ -66,14 +70,22 @@ class Subscription:
         )
         self._workers = tuple(self._worker(source, item) for item in source.items(self.kinds))
 
+    def restore(self) -> None:
+        """Applies the last good revisions on this thread. Does nothing the second time."""
+        with self._lock:
+            if self._restored or self._closed:
+                return
+            self._restored = True
+        for worker in self._workers:
+            worker.restore()
+
     def start(self) -> Subscription:
-        """Applies the last good revisions on this thread, then starts the loop. Does nothing the second time."""
+        """Restores, if nobody did, then starts the loop. Does nothing the second time."""
+        self.restore()
         with self._lock:
             if self._started or self._closed:
                 return self
             self._started = True
-        for worker in self._workers:
-            worker.restore()
         for worker in self._workers:
             worker.start()
         return self
@@ -120,6 +132,13 @@ class Subscription:
             return False
         deadline = self._clocks.monotonic() + timeout_s
         return all(worker.await_round(number, deadline) for worker, number in rounds)
+
+    def await_first_round(self, timeout_s: float) -> bool:
+        """Waits until every item was asked for once; False when that took longer, or on a worker."""
+        if not self._started:
+            return True
+        deadline = self._clocks.monotonic() + timeout_s
+        return all(worker.await_round(1, deadline) for worker in self._workers)
 
     def on_state(self, listener: StateListener) -> Callable[[], None]:
         """Adds a listener; returns what removes it again."""

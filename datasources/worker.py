@@ -20,6 +20,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import LoopState, State, SubscriptionOptions
+from sentinel_core.datasources.patched import let_cooperate
 from sentinel_core.datasources.rounds import Apply, Clocks, ItemRounds, Recorded, words
 from sentinel_core.datasources.status import ItemStatus, Record
 
@@ -79,6 +80,8 @@ class ItemWorker:
         self._rounds.restore()
 
     def start(self) -> None:
+        """Raises SourceMisconfigured where the source cannot be used in this process."""
+        let_cooperate(self._source.uri)
         for name, run in (("worker", self._work), ("watcher", self._watch)):
             self._threads.append(threading.Thread(target=run, name=f"sentinel-{name}-{self.item.key}", daemon=True))
         for thread in self._threads:

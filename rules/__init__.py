@@ -10,6 +10,7 @@ from sentinel_core.rules.kinds.degrade import DegradeRule
 from sentinel_core.rules.kinds.flow import FlowClusterConfig, FlowRule
 from sentinel_core.rules.kinds.param_flow import ParamFlowClusterConfig, ParamFlowItem, ParamFlowRule
 from sentinel_core.rules.kinds.system import SystemRule
+from sentinel_core.rules.merge import merge_sets
 from sentinel_core.rules.parse import parse_revision, parse_rules
 from sentinel_core.rules.registry import KINDS
 from sentinel_core.rules.revision import Kind, Provenance, Revision, SourceText, content_digest
@@ -56,6 +57,7 @@ __all__ = [
     "diff_rules",
     "format_text",
     "json_schema",
+    "merge_sets",
     "pair_rules",
     "parse_revision",
     "parse_rules",

@@ -17,6 +17,7 @@ CODES: dict[str, str] = {
     "SR009": "A YAML tag, key, alias or merge that rules do not use, or that cannot work.",
     "SR010": "Another shape was needed: a list of rules, or a document with one key a kind.",
     "SR011": "A top-level key of the document is none of the rule kinds.",
+    "SR012": "A last good copy on disk is torn, altered, foreign or older than what runs; it is not taken.",
     "SR101": "A field that is needed is missing or null.",
     "SR102": "A value has the wrong type, such as a text in a numeric field.",
     "SR103": "A number is out of its range.",

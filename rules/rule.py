@@ -131,6 +131,11 @@ class Rule(Shape):
     resource: Name
 
     @property
+    def place(self) -> str:
+        """What has its rules of this kind from one store: the resource."""
+        return self.resource
+
+    @property
     def scope(self) -> str:
         """The origin this rule is limited to, `default` for all."""
         return DEFAULT_APP

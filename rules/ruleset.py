@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,8 @@ class RuleSet:
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     revision: Revision | None = field(default=None, compare=False)
     """Where the rules came from, without the bytes."""
+    owners: Mapping[str, RuleSet] = field(default_factory=dict, repr=False, compare=False)
+    """Where several stores give rules: `place` of a rule → the set of the store that it is from; else empty."""
 
     @classmethod
     def empty(cls, kind: Kind) -> RuleSet:
@@ -42,6 +44,10 @@ class RuleSet:
     def with_revision(self, revision: Revision | None) -> RuleSet:
         """The same rules from that revision, whose bytes are dropped."""
         return replace(self, revision=revision.without_content() if revision else None)
+
+    def owner(self, rule: Any) -> RuleSet:
+        """The set in which a rule of this one (None: all together) was delivered, with its digest and revision."""
+        return self.owners.get(rule.place, self) if self.owners and rule is not None else self
 
     def __len__(self) -> int:
         return len(self.rules)

@@ -12,15 +12,16 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_rejected
 from sentinel_core.datasources import Applied, Outcome
+from sentinel_core.datasources.layers import Layer, Layers
 from sentinel_core.remarks import refuse_as_java
-from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+from sentinel_core.rules import Kind, Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
     from sentinel_core.plan import Snapshot
@@ -36,6 +37,8 @@ REJECTIONS = 1_000
 
 STEPS = 10_000
 """Steps that are counted before counting begins anew."""
+Step = tuple[RuleSet, RuleSet]
+"""Rules of one kind in one store: before, after."""
 
 
 class Activation:
@@ -80,19 +83,43 @@ class Activation:
         self._made: Counter[tuple[str | None, ...]] = Counter()
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def apply(self, kinds: Sequence[Kind], revision: Revision, *, restored: bool) -> Applied:
-        """What a subscription calls. Raises RuleRejected after telling the audit once per content, except
+    def apply(self, kinds: Sequence[Kind], revision: Revision, layer: Layer, *, restored: bool) -> Applied:
+        """What the subscription of a layer calls. Raises RuleRejected after telling the audit once per content, except
         of a content that says nothing."""
         try:
             rulesets = self._parse(kinds, revision)
+            if restored:
+                rulesets = self._not_older(rulesets, revision, layer)
         except RuleRejected as rejection:
             if not rejection.says_nothing:
                 with self.lock:
                     self._reject(kinds, revision, rejection)
             raise
-        outcome = self.activate(rulesets, revision, silent=restored)
-        self._tell_of_kept(kinds, rulesets, revision)
+        outcome = self.activate(rulesets, revision, layer, silent=restored)
+        self._tell_of_kept(kinds, rulesets, revision, layer)
         return Applied(outcome, frozenset(rulesets))
+
+    def refuse_copy(self, kinds: Sequence[Kind], source: str, why: str) -> None:
+        """Tells of a last good copy that cannot be used; once for each source and reason."""
+        revision = Revision((SourceText("last-good", why.encode(errors="replace")),), source, "last-good")
+        with self.lock:
+            self._reject(kinds, revision, RuleRejected([Problem("SR012", "error", why, file="last-good")]))
+
+    def _not_older(self, rulesets: dict[Kind, RuleSet], copy: Revision, layer: Layer) -> dict[Kind, RuleSet]:
+        """Without the kinds of which another revision of the same source runs in this process, other than by this
+        restore: it is the newer one. Raises RuleRejected where nothing is left."""
+        asked = rulesets.keys() - layer.said.keys()
+        active = [ruleset for kind, ruleset in self.read().rulesets.items() if kind in asked]
+        newer = {
+            ruleset.kind: ran
+            for ruleset in active
+            if (ran := ruleset.revision) and ran.source == copy.source and ran.version != copy.version
+        }
+        if newer and len(newer) == len(rulesets):
+            ran = next(iter(newer.values()))
+            why = f"the last good copy of revision {copy.version} is older than {ran.version}, which runs already"
+            raise RuleRejected([Problem("SR012", "error", why, file="last-good")])
+        return {kind: ruleset for kind, ruleset in rulesets.items() if kind not in newer}
 
     def _parse(self, kinds: Sequence[Kind], revision: Revision) -> dict[Kind, RuleSet]:
         """The rules of a revision; under compat what Java takes is taken, and what it fails to build is refused."""
@@ -103,10 +130,12 @@ class Activation:
                 refuse_as_java(self.compiler.slots, ruleset)
         return rulesets
 
-    def _tell_of_kept(self, kinds: Sequence[Kind], carried: Mapping[Kind, RuleSet], revision: Revision) -> None:
+    def _tell_of_kept(
+        self, kinds: Sequence[Kind], carried: Mapping[Kind, RuleSet], revision: Revision, layer: Layer
+    ) -> None:
         """A kind that a document does not carry any more keeps its last good rules: never empty by accident."""
-        active = self.read().rulesets
-        kept = [kind for kind in kinds if kind not in carried and kind in active and active[kind].rules]
+        said = layer.said
+        kept = [kind for kind in kinds if kind not in carried and kind in said and said[kind].rules]
         if kept:
             logger.warning(
                 "%s no longer says anything of %s; the last good rules stay (write an empty list to clear them)",
@@ -114,14 +143,19 @@ class Activation:
                 ", ".join(kept),
             )
 
-    def activate(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool = False) -> Outcome:
-        """Runs these rule sets from now on. `silent`: what was known before a restart is no event."""
+    def activate(
+        self, rulesets: Mapping[Kind, RuleSet], revision: Revision, layer: Layer | None = None, *, silent: bool = False
+    ) -> Outcome:
+        """Runs what follows from these rule sets of a store from now on: they themselves, where it is the only one.
+        `silent`: what was known before a restart is no event."""
         began = time.perf_counter()
+        layer = layer or Layers().layer()
         with self.lock:
             self._drain()
             outcome = None
             while outcome is None:
-                outcome = self._attempt(rulesets, revision, silent=silent)
+                outcome = self._attempt(rulesets, revision, layer, silent=silent)
+            layer.keep(rulesets)
             if outcome is Outcome.ACTIVATED:
                 self.activated += 1
                 self.last_activation_ms = (time.perf_counter() - began) * 1000
@@ -130,29 +164,63 @@ class Activation:
                 self.unchanged += 1
             return outcome
 
-    def _attempt(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool) -> Outcome | None:
+    def _attempt(
+        self, rulesets: Mapping[Kind, RuleSet], revision: Revision, layer: Layer, *, silent: bool
+    ) -> Outcome | None:
         """One try; None where another change of this thread came in between (a signal handler, a sink that loads rules)
-        and what was built rests on a snapshot that is gone."""
+        and what was built rests on a snapshot that is gone.
+
+        An event tells what became others in the store, also where another store's rules hold in their place: every
+        instance then tells the same of it, in whatever order it heard of its stores.
+        """
         old = self.read()
         changed = {
-            kind: self.annotate(new) for kind, new in rulesets.items() if not self._same(old.rulesets.get(kind), new)
+            kind: self.annotate(new)
+            for kind, new in layer.over(rulesets).items()
+            if not self._same(active := old.rulesets.get(kind), new) or layer.moved(active, new)
         }
-        if not changed:
+        steps = [] if silent or self.sink is None else self._steps(old, rulesets, layer)
+        if not changed and not steps:
             return Outcome.UNCHANGED
-        with _collector_paused():
-            new = self.compiler.next(old, changed)
-            self.compiler.carry(old, new, changed)
-        if not silent and self.sink is not None:
-            self._tell([self._changed(old, each, revision) for each in changed.values()])
+        new = old
+        if changed:
+            with _collector_paused():
+                new = self.compiler.next(old, changed)
+                self.compiler.carry(old, new, changed)
+        if steps:
+            known = self._is_known(old, revision, layer)
+            self._tell([self._changed(before, after, revision, known=known) for before, after in steps])
+        if changed and not self._replace(old, new, changed):
+            return None
+        self._remember(steps, revision)
+        return Outcome.ACTIVATED
+
+    def _replace(self, old: Snapshot, new: Snapshot, changed: Mapping[Kind, RuleSet]) -> bool:
+        """The swap; False where another one came in between."""
         with self.build_lock:
             if self.read() is not old:
-                return None
+                return False
             self.compiler.carry(old, new, changed)
             self.compiler.listen(new, changed)
             self.compiler.prune(new)
             self.swap(new)
-        self._remember(old, changed, revision)
-        return Outcome.ACTIVATED
+            return True
+
+    def _steps(self, old: Snapshot, rulesets: Mapping[Kind, RuleSet], layer: Layer) -> list[Step]:
+        """What this delivery changes of what the store said before."""
+        pairs = [(layer.before(kind, old.rulesets.get(kind)), new) for kind, new in rulesets.items()]
+        return [
+            (RuleSet.empty(new.kind) if before is None else before, new)
+            for before, new in pairs
+            if not self._same(before, new)
+        ]
+
+    def _is_known(self, old: Snapshot, revision: Revision, layer: Layer) -> bool:
+        """A kind that appears in a document that was seen before was added by somebody; it was not merely there."""
+        return layer.knows(revision.source) or any(
+            ruleset.revision is not None and ruleset.revision.source == revision.source
+            for ruleset in old.rulesets.values()
+        )
 
     def rebuild(self, change: Callable[[], None]) -> None:
         """Runs the same rules in plans compiled anew after `change`, which no compilation sees half done."""
@@ -169,34 +237,24 @@ class Activation:
         slot = self.compiler.slots.get(new.kind)
         return old.rules == new.rules and not (slot and any(slot.rewrites(rule) for rule in new.rules))
 
-    def _changed(self, old: Snapshot, new: RuleSet, revision: Revision) -> Event:
-        before = old.rulesets.get(new.kind)
-        # A kind that appears in a document that was seen before was added by somebody; it was not merely there.
-        known = any(
-            ruleset.revision is not None and ruleset.revision.source == revision.source
-            for ruleset in old.rulesets.values()
-        )
+    def _changed(self, before: RuleSet, after: RuleSet, revision: Revision, *, known: bool) -> Event:
         return rule_changed(
-            occurrence=self._made[self._step(old, new, revision)],
+            occurrence=self._made[_identity(before, after, revision)],
             environment=self.environment,
             app=self.app,
-            old=RuleSet.empty(new.kind) if before is None else before,
-            new=new,
+            old=before,
+            new=after,
             revision=revision,
             at=self.wall(),
             instance=self.instance,
             initial=False if known else None,
         )
 
-    def _step(self, old: Snapshot, new: RuleSet, revision: Revision) -> tuple[str | None, ...]:
-        before = old.rulesets.get(new.kind)
-        return (revision.source, new.kind, before.digest if before else None, new.digest, revision.version)
-
-    def _remember(self, old: Snapshot, changed: Mapping[Kind, RuleSet], revision: Revision) -> None:
+    def _remember(self, steps: Iterable[Step], revision: Revision) -> None:
         """Counts the steps that were made: a branch that is reset back and forth makes the same one again, and that is
         another event. A step that is only repeated after a crash was not made before, and keeps its id."""
-        for new in changed.values():
-            self._made[self._step(old, new, revision)] += 1
+        for before, after in steps:
+            self._made[_identity(before, after, revision)] += 1
         if len(self._made) > STEPS:
             self._made.clear()
 
@@ -294,6 +352,10 @@ class Activation:
         if self.sink_error is None:
             logger.error("rule events cannot be made durable and wait in memory (disk full?): %s", error)
         self.sink_error = f"{type(error).__name__}: {error}"
+
+
+def _identity(before: RuleSet, after: RuleSet, revision: Revision) -> tuple[str, ...]:
+    return (revision.source, after.kind, before.digest, after.digest, revision.version)
 
 
 @contextmanager

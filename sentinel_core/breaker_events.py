@@ -63,7 +63,7 @@ class BreakerEvents(Ticked):
 
     def _facts(self, move: Transition) -> dict[str, Any]:
         rule = move.rule
-        ruleset = self._engine.rules(move.kind)
+        ruleset = self._engine.rules(move.kind).owner(rule)
         revision = ruleset.revision
         return {
             "resource": move.resource,

@@ -20,10 +20,12 @@ from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics, is_number_of_samples
 from sentinel_core.context import current
 from sentinel_core.control import Control, shadows_of
-from sentinel_core.datasources import Applied, LastGood, Readable, Subscription, SubscriptionOptions
+from sentinel_core.datasources import LastGood, Readable, Subscription, SubscriptionOptions
+from sentinel_core.datasources.patched import threads_are_greenlets
 from sentinel_core.debug import watched
 from sentinel_core.entry import Entry
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
+from sentinel_core.following import Following, Store
 from sentinel_core.gate import Core, Gate
 from sentinel_core.guard import F, GuardOptions, guarding
 from sentinel_core.health import Health
@@ -116,8 +118,7 @@ class Engine(Gate):
         empty = {kind: RuleSet.empty(kind) for kind in KINDS}
         self.core.snapshot = Snapshot(0, empty, {kind: {} for kind in KINDS}, {})
         self._overflow = self._compiler.new_overflow()
-        self._subscribe_lock = threading.Lock()
-        self._subscriptions: list[Subscription] = []
+        self._following = Following(self._activation, last_good, self._check_open)
         self._answers = Answers()
         self._listeners = Listeners(self.core)
         self._failures = 0
@@ -126,6 +127,7 @@ class Engine(Gate):
         self._collect = collect
         self._closed = False
         self._forked = False
+        self._revive_lock = threading.Lock()
         self._renewals: list[Callable[[], None]] = []
         fork.remember(self)
 
@@ -138,11 +140,9 @@ class Engine(Gate):
         change nothing. The result's `warnings` tell of rules that are loaded but not enforced as written.
         """
         self._check_open()
-        for held in self._subscriptions:
-            if not held.closed and kind in held.kinds:
-                raise KindTaken(
-                    f"{kind} rules come from {held.source.uri}; change them there, or close that subscription"
-                )
+        if found := self._following.feeder([kind]):
+            uri = found[0].source.uri
+            raise KindTaken(f"{kind} rules come from {uri}; change them there, or close that subscription")
         ruleset = (
             rules
             if isinstance(rules, RuleSet)
@@ -167,34 +167,24 @@ class Engine(Gate):
         soon as they are read (`wait_ready`). Raises KindTaken when another subscription feeds one of them."""
         self._check_open()
         wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        carried = {item.source: item.kinds for item in source.items(wanted)}
-        subscription = Subscription(
-            source,
-            wanted,
-            lambda revision, restored: self._apply(carried[revision.source], revision, restored),
-            last_good=self.last_good,
-            recorded=lambda: not self._activation.late,
-            options=options,
-            now=self.clock.wall,
-        )
-        with self._subscribe_lock:
-            self._subscriptions = [held for held in self._subscriptions if not held.closed]
-            for held in self._subscriptions:
-                if taken := sorted(set(held.kinds) & set(wanted)):
-                    raise KindTaken(
-                        f"{', '.join(taken)} rules come from {held.source.uri} already; "
-                        "close that subscription first, or subscribe the other kinds only"
-                    )
-            self._subscriptions.append(subscription)
-        try:
-            return subscription.start()
-        except BaseException:
-            subscription.close(0)  # its kinds are free again
-            raise
+        return self._following.follow([Store(source, wanted)], options)[0]
 
-    def _apply(self, kinds: Sequence[Kind], revision: Revision, restored: bool) -> Applied:
+    def follow(
+        self,
+        stores: Sequence[Readable],
+        *,
+        kinds: Iterable[Kind] = KINDS,
+        bootstrap: Readable | None = None,
+        options: SubscriptionOptions | None = None,
+    ) -> tuple[Subscription, ...]:
+        """Keeps these kinds equal to what several stores hold together, the one with the last word first: for each kind
+        a resource has its rules from the first store that has any for it. Rules of `bootstrap` are in force for each
+        kind that no store has delivered so far. As `subscribe`; one subscription a store, that of the bootstrap last.
+        """
         self._check_open()
-        return self._activation.apply(kinds, revision, restored=restored)
+        wanted = tuple(kinds)
+        under = None if bootstrap is None else Store.of(bootstrap, wanted)
+        return self._following.follow([Store.of(each, wanted) for each in stores], options, under)
 
     def _swap(self, snapshot: Snapshot) -> None:
         self.core.snapshot = snapshot
@@ -361,6 +351,7 @@ class Engine(Gate):
             self._slots,
             values,
             lambda kind: compiler.rules_of(snapshot, kind, resource),
+            lambda kind, rule: snapshot.rulesets[kind].owner(rule),
             lambda rule: compiler.mode_of(rule, resource),
         )
 
@@ -395,7 +386,7 @@ class Engine(Gate):
             "compat": SENTINEL_1_8_9 if self.core.compat else None,
             "snapshot": snapshot.number,
             "kinds": {kind: views.kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
-            "subscriptions": [views.subscription_status(each) for each in self._subscriptions],
+            "subscriptions": [views.subscription_status(each) for each in self._following.subscriptions],
             **views.activation_status(self._activation),
             "control": self._control.status(),
             "resources": len(self._compiler.nodes),
@@ -409,9 +400,7 @@ class Engine(Gate):
     def close(self, timeout_s: float = 5) -> None:
         """Ends subscriptions and collectors and tells the waiting events once more. Entries go on working."""
         self._closed = True
-        for subscription in self._subscriptions:
-            subscription.close(timeout_s)
-        self._subscriptions.clear()
+        self._following.close(timeout_s)
         self.collectors.close()
         if waiting := self._activation.close():
             logger.error("%d rule events could not be made durable and are lost with this process", waiting)
@@ -426,6 +415,7 @@ class Engine(Gate):
 
     def hold_for_fork(self) -> None:
         """Waits until nobody is half way through a swap or a count, and keeps it so."""
+        self._following.settle_for_fork()
         self._build_lock.acquire()
         self.core.hold()
 
@@ -439,7 +429,8 @@ class Engine(Gate):
         core = self.core
         core.renew_after_fork()
         self._build_lock = threading.RLock()
-        self._subscribe_lock = threading.Lock()
+        self._revive_lock = threading.Lock()
+        self._following.renew_after_fork()
         self._activation.renew_after_fork(self._build_lock)
         self.collectors.renew_after_fork()
         core.news = []
@@ -456,10 +447,15 @@ class Engine(Gate):
 
     def _revive(self) -> None:
         """At the first use in a child: starts what had threads, and lets rules hear of samples again."""
-        with self._subscribe_lock:
+        with self._revive_lock:
             if not self._forked:
                 return
             self._forked = False
+        if threads_are_greenlets():
+            logger.warning(
+                "gevent had replaced threads before this process forked: greenlets of the parent's engine live on; "
+                "start the engine in the worker instead (gunicorn: no --preload, or the hook post_worker_init)"
+            )
         self._restart()
 
     def _restart(self) -> None:
@@ -469,8 +465,7 @@ class Engine(Gate):
             self._compiler.listen(self.snapshot, KINDS)
         self.collectors.revive()
         self._activation.revive()
-        for subscription in self._subscriptions:
-            subscription.renew_after_fork()
+        self._following.revive()
 
     def _new_total(self) -> Node:
         statistics = self._statistics

@@ -184,8 +184,9 @@ class Blocked:
         ruleset = self.snapshot.rulesets.get(self.checker.kind)
         if ruleset is None:
             return RuleRevision(None, None)
-        commit = None if ruleset.revision is None else ruleset.revision.provenance.commit_hash
-        return RuleRevision(ruleset.digest, commit)
+        owner = ruleset.owner(self.checker.rule)
+        commit = None if owner.revision is None else owner.revision.provenance.commit_hash
+        return RuleRevision(owner.digest, commit)
 
     def exception(self) -> BlockException:
         """The BlockException of this refusal."""

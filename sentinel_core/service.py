@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,6 @@ from sentinel_core.engine import Engine
 from sentinel_core.metrics.block_log import BlockLog
 from sentinel_core.metrics.metric_log import MetricLog
 from sentinel_core.options import Statistics
-from sentinel_core.rules import KINDS, Kind
 from sentinel_core.settings import Observe, Settings, SettingsError
 from sentinel_core.status_file import StatusFile
 
@@ -53,6 +52,7 @@ class ServiceEngine(Engine):
         self.forwarder = Forwarder(self.outbox, self._publisher)
         self.subscriptions: tuple[Subscription, ...] = ()
         """One for each store, in the order of the settings."""
+        self.bootstrap: Subscription | None = None
         self.recorder: Recorder | None = None
         """Writes business metrics down, where the settings say so."""
         self._sources: list[Readable] = []
@@ -73,16 +73,17 @@ class ServiceEngine(Engine):
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
 
-    def begin(self, stores: Iterable[tuple[Readable, tuple[Kind, ...]]]) -> None:
+    def begin(self, stores: Sequence[Readable], bootstrap: Readable | None = None) -> None:
         """Delivers what the last run left behind, and follows these stores; they are closed with the engine."""
         self.forwarder.start()
         if self.recorder is not None:
             self.recorder.start()
         for collector in collectors_of(self.settings):
             self.collectors.register(collector)
-        for source, kinds in stores:
-            self._sources.append(source)
-            self.subscriptions += (self.subscribe(kinds, source),)
+        self._sources = [*stores, *([bootstrap] if bootstrap else [])]
+        followed = self.follow(stores, bootstrap=bootstrap)
+        self.subscriptions = followed[: len(stores)]
+        self.bootstrap = followed[-1] if bootstrap else None
         self._moves.start()
         for log in self._logs:
             log.start()
@@ -156,22 +157,15 @@ def _instance(settings: Settings) -> str:
     return settings.instance or f"{socket.gethostname()}-{os.getpid()}"
 
 
-def open_stores(settings: Settings, undo: ExitStack) -> Iterator[tuple[Readable, tuple[Kind, ...]]]:
-    """Each store with the kinds it carries; no I/O. `undo` closes them.
+def open_stores(settings: Settings, undo: ExitStack) -> tuple[list[Readable], Readable | None]:
+    """The stores and the bootstrap; no I/O. `undo` closes them. Raises SourceMisconfigured."""
 
-    Two stores for one kind would overwrite each other without end: SettingsError.
-    """
-    owners: dict[Kind, str] = {}
-    for uri in settings.stores:
+    def opened(uri: str) -> Readable:
         source = datasources.open(uri, environment=settings.environment)
         undo.callback(source.close)
-        kinds = tuple(dict.fromkeys(kind for item in source.items(KINDS) for kind in item.kinds))
-        for kind in kinds:
-            if kind in owners:
-                clash = f"{source.uri} and {owners[kind]} both carry {kind} rules"
-                raise SettingsError([f"stores: {clash}; name one store, or narrow each to its kind with ?kind="])
-            owners[kind] = source.uri
-        yield source, kinds
+        return source
+
+    return [opened(uri) for uri in settings.stores], opened(settings.bootstrap) if settings.bootstrap else None
 
 
 def _logs(engine: Engine, folder: str | None) -> tuple[MetricLog | BlockLog, ...]:

@@ -137,7 +137,17 @@ class Settings(_Part):
     rules: str = Field(
         default="sentinel-rules.yaml", min_length=1, description="Rules as code: a file or folder under Git."
     )
-    stores: tuple[str, ...] = Field(default=(), repr=False, description="URIs of the stores that hold the live rules.")
+    stores: tuple[str, ...] = Field(
+        default=(),
+        repr=False,
+        description="URIs of the stores that hold the live rules, the one with the last word first.",
+    )
+    bootstrap: str | None = Field(
+        default=None,
+        min_length=1,
+        repr=False,
+        description="URI of rules that are in force for each kind that no store has delivered so far.",
+    )
     last_known_good: str = Field(
         default=".sentinel/last-good",
         min_length=1,

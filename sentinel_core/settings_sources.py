@@ -30,7 +30,7 @@ _PATHS: tuple[Location, ...] = (
     ("observe", "file"),
 )
 _LISTS: tuple[Location, ...] = (("stores",), ("collectors",))
-_URIS: tuple[Location, ...] = (("stores",), ("audit", "store"))
+_URIS: tuple[Location, ...] = (("stores",), ("bootstrap",), ("audit", "store"))
 
 
 @dataclass(slots=True)

@@ -23,11 +23,11 @@ def start(settings: Settings, *, clock: Clock | None = None) -> ServiceEngine:
     from sentinel_core.service import ServiceEngine, open_stores
 
     with ExitStack() as undo:
-        stores = list(open_stores(settings, undo))
+        stores, bootstrap = open_stores(settings, undo)
         engine = ServiceEngine(settings, clock=clock)
         undo.pop_all()
     try:
-        engine.begin(stores)
+        engine.begin(stores, bootstrap)
     except BaseException:
         engine.close()
         raise

@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,6 +94,10 @@ class Status:
     """Aware, by the writer's clock."""
     ended: bool
     """Its process is known to run no more (one on this host)."""
+    kinds: Mapping[str, Mapping[str, Any]]
+    """What runs of each kind: `rules`, `digest`, `version`, `commit`, `source`."""
+    subscriptions: Sequence[Mapping[str, Any]]
+    """How each of its stores does; see `views.subscription_status`."""
     breakers: Sequence[Mapping[str, Any]]
     """`resource`, `kind`, `rule` (path) and the breaker's live values."""
     document: Mapping[str, Any]
@@ -114,9 +118,10 @@ def read(folder: Path) -> list[Status]:
 
 
 def _status(path: Path, document: Mapping[str, Any]) -> Status:
-    breakers = document["breakers"]
-    if not isinstance(breakers, list) or not all(isinstance(each, dict) for each in breakers):
-        raise TypeError("breakers is no list of objects")
+    kinds = document["kinds"]
+    if not isinstance(kinds, dict):
+        raise TypeError("kinds is no object")
+    _check_objects(kinds.values())
     return Status(
         path,
         str(document["instance"]),
@@ -124,16 +129,40 @@ def _status(path: Path, document: Mapping[str, Any]) -> Status:
         str(document["environment"]),
         datetime.fromisoformat(document["writtenAt"]).astimezone(UTC),
         document["host"] == socket.gethostname() and not _runs(int(document["pid"])),
-        breakers,
+        kinds,
+        _objects(document["subscriptions"]),
+        _objects(document["breakers"]),
         document,
     )
 
 
+def _objects(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise TypeError("this is no list")
+    _check_objects(value)
+    return value
+
+
+def _check_objects(values: Iterable[object]) -> None:
+    if not all(isinstance(each, dict) for each in values):
+        raise TypeError("something in it is no object")
+
+
 def _runs(pid: int) -> bool:
+    if pid <= 0:  # to the kernel these are groups of processes
+        raise ValueError(f"{pid} is no process")
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Ended, and its parent has not asked how; known on Linux alone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
 from sentinel_core.activation import Activation
 from sentinel_core.datasources import Subscription
-from sentinel_core.datasources.status import Counters
+from sentinel_core.datasources.status import Counters, ItemStatus
 from sentinel_core.modes import CLOSED, SHADOW
 from sentinel_core.plan import Plan, Runtime, Snapshot
 from sentinel_core.rules import Kind, RuleSet, describe_rule
@@ -25,6 +27,7 @@ def explain(
     slots: Mapping[Kind, Slot],
     values: list[tuple[Kind, Any, dict[str, Any]]],
     rules_of: Callable[[Kind], list[Any]],
+    owner_of: Callable[[Kind, Any], RuleSet],
     mode_of: Callable[[Any], str],
 ) -> list[dict[str, Any]]:
     """Per slot: what all its rules share, and each rule in words and fields with its mode and what it has counted."""
@@ -41,6 +44,7 @@ def explain(
             "rules": [
                 {
                     "path": rule.path,
+                    "source": _source(owner_of(kind, rule)) or None,
                     "says": describe_rule(rule),
                     "mode": mode_of(rule),
                     "rule": rule.to_json(),
@@ -78,27 +82,58 @@ def breakers(values: list[tuple[Kind, Any, dict[str, Any]]]) -> tuple[dict[str, 
 
 
 def kind_status(ruleset: RuleSet) -> dict[str, Any]:
-    """Which rules of a kind run and where they came from."""
+    """Which rules of a kind run and where they came from; `sources` counts them by source where there are several."""
     revision = ruleset.revision
+    owners = Counter(_source(ruleset.owner(rule)) for rule in ruleset.rules) if ruleset.owners else {}
     return {
         "rules": len(ruleset.rules),
         "digest": ruleset.digest,
         "commit": revision.provenance.commit_hash if revision else None,
         "version": revision.version if revision else None,
         "source": revision.source if revision else None,
+        "sources": dict(owners),
         "warnings": [str(problem) for problem in ruleset.warnings],
     }
 
 
+def _source(ruleset: RuleSet) -> str:
+    return ruleset.revision.source if ruleset.revision else ""
+
+
 def subscription_status(subscription: Subscription) -> dict[str, Any]:
-    """How one source does: the worst state of its items, and their counters added up."""
+    """How one source does: the worst state of its items, their counters added up, and each item."""
     items = subscription.status()
     return {
+        "role": subscription.role,
+        "transport": subscription.source.uri.partition(":")[0],
         "source": subscription.source.uri,
         "kinds": list(subscription.kinds),
         "state": subscription.state.value,
+        "items": [_item_status(each) for each in items],
         "counters": {each.name: sum(getattr(item.counters, each.name) for item in items) for each in fields(Counters)},
     }
+
+
+def _item_status(item: ItemStatus) -> dict[str, Any]:
+    return {
+        "source": item.source,
+        "kinds": list(item.kinds),
+        "state": item.state.value,
+        "reason": item.reason,
+        "version": item.version,
+        "commit": item.commit_hash,
+        "restored": item.restored,
+        "since": _time(item.since),
+        "lastRead": _time(item.last_read),
+        "lastActivation": _time(item.last_activation),
+        "lastError": item.last_error,
+        "lastErrorAt": _time(item.last_error_at),
+        "lastGoodProblem": item.last_good_problem,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds")
 
 
 def activation_status(activation: Activation) -> dict[str, Any]:

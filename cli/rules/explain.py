@@ -45,9 +45,9 @@ def explain(app: App, resource: str, side: str | None) -> None:
         raise
     engine = Engine(app=app.settings.app)
     for kind, ruleset in rules.sets.items():
-        engine.load_rules(kind, ruleset)
+        engine.load_rules(kind, ruleset, revision=ruleset.revision)
     slots = [
-        {"slot": each["slot"], "rules": [_fact(rule, resource) for rule in each["rules"]]}
+        {"slot": each["slot"], "rules": [_fact(rule, resource, rules) for rule in each["rules"]]}
         for each in engine.explain(resource)
     ]
     related = _related(rules, resource)
@@ -56,11 +56,12 @@ def explain(app: App, resource: str, side: str | None) -> None:
         app.out.say(f"No rule applies to {resource}; every call passes.{_near(rules, resource)}")
 
 
-def _fact(rule: Mapping[str, Any], resource: str) -> dict[str, Any]:
+def _fact(rule: Mapping[str, Any], resource: str, rules: Side) -> dict[str, Any]:
     return {
         "path": rule["path"],
         "says": rule["says"],
         "why": _why(rule["rule"], resource),
+        "store": rules.stores.get(rule["source"]),
         "note": rule["note"],
         "rule": rule["rule"],
     }
@@ -128,6 +129,12 @@ def _view(
     related: Sequence[Mapping[str, Any]],
     live: Sequence[Mapping[str, Any]],
 ) -> View:
+    standing_by = [
+        {"path": rule.path, "says": describe_rule(rule), "store": uri}
+        for uri, rule in rules.standing_by
+        if rule.resource == resource
+    ]
+
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         yield (Styled(resource, "bold"), f"  in {rules.title}")
         for number, slot in enumerate(slots, start=1):
@@ -142,9 +149,18 @@ def _view(
                         yield from _live_lines(each)
         for rule in related:
             yield (f"  also: its traffic decides about {rule['path']}: {rule['says']}",)
+        for rule in standing_by:
+            yield (f"  stands by: {rule['says']} of {rule['store']}; another store has the last word on {resource}",)
 
     applying = [{"slot": slot["slot"], **rule} for slot in slots for rule in slot["rules"]]
-    document = {"resource": resource, "from": rules.title, "slots": slots, "related": related, "live": live}
+    document = {
+        "resource": resource,
+        "from": rules.title,
+        "slots": slots,
+        "related": related,
+        "standingBy": standing_by,
+        "live": live,
+    }
     return View(
         document=document,
         items=applying,
@@ -155,7 +171,8 @@ def _view(
 
 def _rule_lines(rule: Mapping[str, Any], *, wide: bool) -> Iterator[Sequence[Span]]:
     where = f"  {rule['path']}" if wide else ""
-    yield (f"      {rule['says']}", Styled(f"  ({rule['why']}){where}", "dim"))
+    store = f"  from {rule['store']}" if rule["store"] else ""
+    yield (f"      {rule['says']}", Styled(f"  ({rule['why']}){store}{where}", "dim"))
     if rule["note"]:
         yield (Styled(f"      not enforced as written: {rule['note']}", "yellow"),)
 
@@ -171,7 +188,7 @@ def _running(resource: str, live: Sequence[Mapping[str, Any]]) -> View:
             yield from _live_lines(each)
 
     return View(
-        document={"resource": resource, "from": None, "slots": [], "related": [], "live": live},
+        document={"resource": resource, "from": None, "slots": [], "related": [], "standingBy": [], "live": live},
         items=live,
         names=[str(each.get("rule")) for each in live],
         lines=lines,

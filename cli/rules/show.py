@@ -14,7 +14,7 @@ from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.options import kind_option
 from sentinel_core.cli.rules.sides import Side, resolve, short_version
 from sentinel_core.cli.text import Span, Styled
-from sentinel_core.rules import Kind, Provenance, Revision, describe_rule
+from sentinel_core.rules import Kind, Provenance, Revision, Rule, describe_rule
 
 
 @click.command()
@@ -39,17 +39,24 @@ def _view(side: Side, resource: str | None) -> View:
         for rule in ruleset.rules
         if resource is None or rule.resource == resource
     ]
-    items = [{"kind": kind, "rule": rule.to_json()} for kind, rule in rules]
+    items = [_item(kind, rule, side.store_of(rule)) for kind, rule in rules]
+    standing_by = [(uri, rule) for uri, rule in side.standing_by if resource is None or rule.resource == resource]
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         for revision in filter(lambda each: each.version, side.revisions):
             yield (Styled(_origin(revision), "dim"),)
-        headers = ["KIND", "RESOURCE", "RULE"] + (["ORIGIN", "PATH"] if wide else [])
+        headers = (
+            ["KIND", "RESOURCE", "RULE"] + (["STORE"] if side.stores else []) + (["ORIGIN", "PATH"] if wide else [])
+        )
+        rows = [(rule, side.store_of(rule) or "") for _, rule in rules]
+        rows += [(rule, f"stands by: {uri}") for uri, rule in standing_by]
         yield from table(
             headers,
             [
-                [kind, rule.resource, describe_rule(rule)] + ([rule.scope, rule.path] if wide else [])
-                for kind, rule in rules
+                [rule.kind, rule.resource, describe_rule(rule)]
+                + ([store] if side.stores else [])
+                + ([rule.scope, rule.path] if wide else [])
+                for rule, store in rows
             ],
         )
 
@@ -60,11 +67,16 @@ def _view(side: Side, resource: str | None) -> View:
             "revisions": [revision_json(revision) for revision in side.revisions],
             "digests": {kind: ruleset.digest for kind, ruleset in side.sets.items()},
             "rules": items,
+            "standingBy": [_item(rule.kind, rule, uri) for uri, rule in standing_by],
         },
         items=items,
         names=[rule.path for _, rule in rules],
         lines=lines,
     )
+
+
+def _item(kind: Kind, rule: Rule, store: str | None) -> dict[str, Any]:
+    return {"kind": kind, "rule": rule.to_json(), "store": store}
 
 
 def _origin(revision: Revision) -> str:

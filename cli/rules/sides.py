@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from sentinel_core.cli import git
@@ -13,8 +14,9 @@ from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProble
 from sentinel_core.cli.rules.inputs import read_revisions, shown
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.layers import in_force
 from sentinel_core.datasources.uri import SourceUri
-from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, parse_revision
+from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleSet, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
@@ -33,6 +35,15 @@ class Side:
     """Where they came from, without content."""
     overlays: tuple[str, ...] = ()
     """The texts among them that are laid over the others."""
+    stores: Mapping[str, str] = field(default_factory=dict)
+    """Source of a revision → URI of the store, where there is more than one."""
+    standing_by: tuple[tuple[str, Rule], ...] = ()
+    """Rules that are not in force, because another store has the last word on their resource; with their store."""
+
+    def store_of(self, rule: Rule) -> str | None:
+        """The URI of the store that a rule is from; None where there is only one."""
+        revision = self.sets[rule.kind].owner(rule).revision
+        return self.stores.get(revision.source) if revision else None
 
 
 def resolve(app: App, text: str, kind: Kind | None = None) -> Side:
@@ -62,29 +73,55 @@ def _is_path(text: str) -> bool:
 
 
 def _live(app: App, kind: Kind | None) -> Side:
-    return _store(app, store_uris(app), kind)
+    return _store(app, store_uris(app), kind, app.settings.bootstrap)
 
 
-def _store(app: App, uris: Iterable[str], kind: Kind | None) -> Side:
-    """What stands in these stores now; where two hold the same kind, the first counts, as the order is a preference."""
-    parts: list[tuple[Revision, tuple[Kind, ...]]] = []
-    titles = []
-    absent = []
-    for uri in uris:
-        with opened(app, uri) as source:
-            for item in source.items((kind,) if kind else KINDS):
-                reading = source.read(item)
-                if isinstance(reading, Absent):
-                    absent.append(f"{item.source}: {reading.reason}")
-                else:
-                    parts.append((reading, item.kinds))
-                    titles.append(title_of(source, reading))
-    if not parts:
+def _store(app: App, uris: Iterable[str], kind: Kind | None, bootstrap: str | None = None) -> Side:
+    """What holds of what stands in these stores now, as a service that follows them has it."""
+    read = [_stored(app, uri, kind) for uri in uris]
+    under = _stored(app, bootstrap, kind) if bootstrap else None
+    every = [*read, *([under] if under else [])]
+    there = [each.side for each in every if each.side]
+    if not there:
         raise CommandError(
-            "nothing stands in the store: " + "; ".join(absent),
+            "nothing stands in the store: " + "; ".join(reason for each in every for reason in each.absent),
             next_step="check where the store looks with: sentinelctl doctor",
         )
-    return _side(", ".join(dict.fromkeys(titles)), parts)
+    if len(every) == 1:
+        return there[0]
+    sets = in_force([each.side.sets for each in read if each.side], under.side.sets if under and under.side else None)
+    return Side(
+        ", ".join(dict.fromkeys(side.title for side in there)),
+        sets,
+        tuple(revision for side in there for revision in side.revisions),
+        tuple(overlay for side in there for overlay in side.overlays),
+        {revision.source: each.uri for each in every if each.side for revision in each.side.revisions},
+        tuple(
+            (each.uri, rule)
+            for each in every
+            if each.side
+            for kind, said in each.side.sets.items()
+            for rule in said.rules
+            if sets[kind].owner(rule) is not said
+        ),
+    )
+
+
+class _Stored(NamedTuple):
+    """One store as it was read: its rules, or why none stand there."""
+
+    uri: str
+    side: Side | None
+    absent: tuple[str, ...]
+
+
+def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
+    with opened(app, uri) as source:
+        readings = [(item, source.read(item)) for item in source.items((kind,) if kind else KINDS)]
+        absent = tuple(f"{item.source}: {each.reason}" for item, each in readings if isinstance(each, Absent))
+        parts = [(each, item.kinds) for item, each in readings if not isinstance(each, Absent)]
+        titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
+        return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, absent)
 
 
 def _historic(app: App, number: str, kind: Kind | None) -> Side:

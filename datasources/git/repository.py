@@ -44,6 +44,9 @@ class Repository(Protocol):
     def move(self, branch: str, old: str | None, new: str) -> None:
         """Compare-and-set of a branch. Raises SourceConflict."""
 
+    def may_write(self) -> bool | None:
+        """Whether this user could; None where only a push would show it."""
+
     def watch(self, ref: str, wake: Wake, stop: StopSignal) -> None:
         """As `Readable.watch`."""
 
@@ -60,6 +63,10 @@ class LocalRepository:
 
     def move(self, branch: str, old: str | None, new: str) -> None:
         move_branch(self.git, branch, old, new)
+
+    def may_write(self) -> bool:
+        common = self.git.folder / self.git.line("rev-parse", "--git-common-dir")
+        return all(os.access(common / name, os.W_OK | os.X_OK) for name in ("objects", "refs"))
 
     def watch(self, ref: str, wake: Wake, stop: StopSignal) -> None:
         folder = self.git.folder
@@ -147,6 +154,9 @@ class ClonedRepository:
             raise self.git.explain(failed) from failed
         with self._lock:
             self.git.run("update-ref", branch, new)
+
+    def may_write(self) -> None:
+        return None
 
     def watch(self, ref: str, wake: Wake, stop: StopSignal) -> None:
         last = self._read_at.get(ref)

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from sentinel_core.datasources.contract import (
     Absent,
+    Condition,
     Item,
     Reading,
     SourceConflict,
@@ -101,6 +102,10 @@ class GitSource:
         with self._lock:
             self._tips[item.key] = (reading.version, tip.commit)
         return reading
+
+    def inspect(self, item: Item) -> Condition:  # noqa: ARG002 - of the contract
+        """Whether a remote takes a push is known to nobody before the push."""
+        return Condition(may_write=self._repository.may_write())
 
     def _at(self, item: Item, commit: str) -> Reading:
         found = self._files(item, commit)

@@ -32,6 +32,10 @@ class SystemRule(Rule):
     """`shadow`: counts what it would block and lets it pass."""
 
     @property
+    def place(self) -> str:
+        return ALL_RESOURCES
+
+    @property
     def path(self) -> str:
         return f"{self.kind}/{ALL_RESOURCES}/{self.scope}"
 

@@ -6,15 +6,21 @@ import json
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sentinel_core.audit.outbox import Outbox
+from sentinel_core.cli.moments import utc_now
+from sentinel_core.datasources import Condition, FileSource, Item, MemorySource, Scheme, SourceDenied, schemes
+from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
 from sentinel_core.start import start
 from tests.cli.conftest import Ended, Project, Run, git
+from tests.unprivileged import exit_code_as_nobody, folder_for_all
 
 
 def health(ended: Ended) -> dict[str, str]:
@@ -55,7 +61,7 @@ def test_without_settings_it_says_how_to_name_a_store(here: Path, sentinelctl: R
         ("stores: ['nacos://h:8848']\n", 78, "store", "not supported by this version"),
         ("stores: ['git+file:///nowhere']\n", 78, "store", "/nowhere"),
         ("stores: ['git+file://{repo}?ref=gone']\n", 78, "store", "gone"),
-        ("stores: ['file://{repo}/sentinel-rules.yaml', 'git+file://{repo}']\n", 78, "store", "both carry flow rules"),
+        ("stores: ['file://{repo}/a.yaml', '{repo}/a.yaml']\n", 78, "store", "name it once"),
         ("rules: bad.yaml\n", 65, "rules", "bad.yaml:1:44: error SR102"),
         ("stores: ['file://{folder}/bad.yaml']\n", 65, "store", "bad.yaml"),
         ("audit: {{outbox: /proc/none/outbox.db}}\n", 2, "outbox", "/proc"),
@@ -188,3 +194,106 @@ def test_a_time_that_is_none_is_a_wrong_command_line(sentinelctl: Run, time: str
     ended = sentinelctl("doctor", "--timeout", time)
     assert ended.code == 64
     assert f"--timeout {time}: " in ended.err
+
+
+# -- what a store tells of itself, and how services here fare with it --------------------------------------------------
+
+
+def store_check(ended: Ended, name: str = "store") -> dict[str, Any]:
+    return next(each for each in json.loads(ended.out)["checks"] if each["check"] == name)
+
+
+def test_a_store_tells_its_transport_the_time_it_took_and_what_may_be_done(project: Project, sentinelctl: Run) -> None:
+    check = store_check(sentinelctl("doctor", "-o", "json"))
+    facts = check["facts"]
+    assert (facts["transport"], facts["mayRead"], facts["mayWrite"], facts["services"]) == ("git+file", True, True, [])
+    assert facts["tookMs"] > 0
+    assert check["what"].endswith("; may be written")
+
+
+def test_rights_are_found_out_without_writing() -> None:
+    def look() -> int:
+        return int(FileSource(path).inspect(Item(str(path), "", ())).may_write is not False)
+
+    with folder_for_all() as folder:
+        path = folder / "rules.yaml"
+        assert FileSource(path).inspect(Item(str(path), "", ())).may_write
+        folder.chmod(0o555)
+        assert exit_code_as_nobody(look) == 0
+        assert list(folder.iterdir()) == []
+
+
+class Telling(MemorySource):
+    """A store that tells of itself, an hour ahead."""
+
+    def inspect(self, item: Item) -> Condition:
+        return Condition("example 1.2.3", utc_now() + timedelta(hours=1), may_write=False)
+
+
+class Dumb(MemorySource):
+    """A store that fails to tell of itself."""
+
+    def inspect(self, item: Item) -> Condition:
+        raise SourceDenied("memory://x: password=hunter2 is not enough")
+
+
+@pytest.fixture
+def store_of(monkeypatch: pytest.MonkeyPatch, here: Path) -> Callable[[type[MemorySource]], None]:
+    """Has the settings name a store of a class of ours, which holds a rule."""
+
+    def use(kind: type[MemorySource]) -> None:
+        source = kind("x")
+        source.set("flow", '[{"resource": "a", "grade": 1, "count": 1}]')
+        known = {**schemes(), "mine": Scheme(("mine",), lambda *_, **__: source, {"environment": str})}
+        monkeypatch.setattr("sentinel_core.datasources.registry.schemes", lambda: known)
+        (here / "sentinel.yaml").write_text("stores: ['mine://x']\n", encoding="utf-8")
+
+    return use
+
+
+def test_a_server_tells_its_version_and_its_clock(
+    store_of: Callable[[type[MemorySource]], None], sentinelctl: Run
+) -> None:
+    store_of(Telling)
+    check = store_check(sentinelctl("doctor", "-o", "json"))
+    assert check["health"] == "warn"
+    assert "; example 1.2.3; read only; its clock is 59 min ahead" in check["what"] or "is 1 h ahead" in check["what"]
+    assert (check["facts"]["server"], check["facts"]["mayWrite"]) == ("example 1.2.3", False)
+    assert check["facts"]["clockSkewSeconds"] > 3000
+
+
+def test_a_store_that_fails_to_tell_of_itself_is_still_read(
+    store_of: Callable[[type[MemorySource]], None], sentinelctl: Run
+) -> None:
+    store_of(Dumb)
+    ended = sentinelctl("doctor", "-o", "json")
+    check = store_check(ended)
+    assert (check["health"], "1 rule, valid" in check["what"]) == ("ok", True)
+    assert "it tells nothing of itself: " in check["what"]
+    assert "hunter2" not in ended.out
+
+
+def test_services_that_cannot_follow_a_store_are_told_though_it_can_be_reached(
+    project: Project, sentinelctl: Run
+) -> None:
+    engine = start(load_settings())
+    try:
+        assert engine.wait_ready(10)
+        tell(engine)
+        assert "; 1 service here: ready, read 0 s ago" in store_check(sentinelctl("doctor", "-o", "json"))["what"]
+        project.repo.rename(project.folder / "away")
+        engine.subscriptions[0].refresh(10)
+        tell(engine)
+        (project.folder / "away").rename(project.repo)
+        check = store_check(sentinelctl("doctor", "-o", "json"))
+        assert (check["health"], check["next"]) == ("warn", f"sentinelctl instances show {engine.instance}")
+        (service,) = check["facts"]["services"]
+        assert service["state"] in {"stale", "error"}
+        assert service["lastError"]
+    finally:
+        engine.close()
+
+
+def tell(engine: ServiceEngine) -> None:
+    assert engine._status is not None
+    engine._status.flush()

@@ -10,6 +10,8 @@ from sentinel_core.cli.exits import Exit
 from tests.cli.conftest import Project, Run
 
 COMMANDS = [
+    ("instances", "list"),
+    ("instances", "show"),
     *(("rules", name) for name in ("validate", "schema", "explain", "show", "diff", "history")),
     ("rules", "fmt", "--check"),
     ("rules", "rollback", "--dry-run"),

@@ -98,12 +98,14 @@ RUN = {
     "diff history:N": "rules diff history:1 history:1",
     "rollback --to N": "rules rollback --to 1 --dry-run",
     "history": "rules history",
+    "instances list": "instances list",
     "audit query": "audit query a",
     "audit who": "audit who a",
 }
 """Every example of a help text, and the line in which it is meant."""
 NO_COMMANDS = {
     "rules": "a setting",
+    "status": "a setting",
     "who changed it, from what to what?": "a question",
     "# yaml-language-server: $schema=FILE": "a line of YAML",
     "sentinel.slots": "an entry point",

@@ -128,7 +128,7 @@ def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings,
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        ({"stores": ("file:///a.yaml", "file:///b.yaml")}, SettingsError, "both carry flow rules"),
+        ({"stores": ("file:///a.yaml", "/a.yaml")}, SourceMisconfigured, "name it once"),
         ({"stores": ("nacos://h:8848",)}, SourceMisconfigured, "not supported by this version"),
         ({"audit": {"kafka": {"bootstrap": "h:9092"}}}, SettingsError, "this version has no Kafka publisher"),
         ({"audit": {"store": "mongodb://h"}}, SettingsError, "there is no audit store for mongodb://"),

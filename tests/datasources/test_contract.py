@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from typing import Any
@@ -12,6 +13,7 @@ from sentinel_core.datasources import Absent, Applied, Item, Outcome, Readable, 
 from sentinel_core.rules import Revision
 
 A = b'[{"resource": "a", "count": 1}]'
+NAMES = ("sentinel-worker-", "sentinel-watcher-")
 B = b'[{"resource": "b", "count": 2}]'
 
 
@@ -228,6 +230,127 @@ def test_two_subscribers_both_follow(world: Any, recorder: Any, other_recorder: 
     world.put(B)
     recorder.wait_active(B)
     other.wait_active(B)
+
+
+def test_a_slow_consumer_gets_the_last_content_and_not_every_one(world: Any, recorder: Any, subscribe: Any) -> None:
+    busy, go_on = threading.Event(), threading.Event()
+
+    def slow(revision: Revision, restored: bool) -> Applied:
+        busy.set()
+        assert go_on.wait(30)
+        taken: Applied = recorder(revision, restored)
+        return taken
+
+    world.put(A)
+    subscription = subscribe(world.source, slow)
+    assert busy.wait(5)
+    for number in range(20):
+        world.put(f'[{{"resource": "r{number}"}}]'.encode())
+    go_on.set()
+    recorder.wait_active(b'[{"resource": "r19"}]')
+    assert subscription.refresh(10)
+    assert len(recorder.contents) <= 5, "what came and went meanwhile is not caught up with"
+
+
+def test_a_slow_subscriber_holds_up_nobody_else(world: Any, recorder: Any, subscribe: Any) -> None:
+    busy, go_on = threading.Event(), threading.Event()
+
+    def slow(revision: Revision, restored: bool) -> Applied:
+        busy.set()
+        assert go_on.wait(30)
+        return Applied(Outcome.ACTIVATED, frozenset({"flow"}))
+
+    world.put(A)
+    subscribe(world.source, slow)
+    assert busy.wait(5)
+    subscribe(world.source, recorder)
+    recorder.wait_active(A)
+    world.put(B)
+    recorder.wait_active(B)
+    go_on.set()
+
+
+def test_a_slow_listener_delays_changes_and_loses_none(world: Any, recorder: Any, subscribe: Any) -> None:
+    busy, go_on = threading.Event(), threading.Event()
+
+    def slow(_: object) -> None:
+        busy.set()
+        assert go_on.wait(30)
+
+    world.put(A)
+    subscription = Subscription(world.source, ["flow"], recorder)
+    subscription.on_state(slow)
+    subscription.start()
+    try:
+        assert busy.wait(5)
+        world.put(B)
+        go_on.set()
+        recorder.wait_active(B)
+    finally:
+        subscription.close()
+
+
+def test_a_listener_that_wants_the_process_to_end_is_counted_and_the_loop_goes_on(
+    world: Any, recorder: Any, subscribe: Any
+) -> None:
+    world.put(A)
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    subscription.on_state(lambda _: sys.exit("now"))
+    world.put(B)
+    recorder.wait_active(B)
+    world.put(A)
+    recorder.wait_active(A)
+    assert subscription.refresh(5)
+    assert subscription.status()[0].counters.listener_errors >= 1
+
+
+def test_a_listener_may_close_its_own_subscription(world: Any, recorder: Any, subscribe: Any) -> None:
+    closed: list[bool] = []
+    done = threading.Event()
+
+    def close(status: Any) -> None:
+        if status.state is State.READY and not done.is_set():
+            closed.append(subscription.close(timeout_s=5))
+            done.set()
+
+    world.put(A)
+    subscription = Subscription(world.source, ["flow"], recorder)
+    subscription.on_state(close)
+    subscription.start()
+    assert done.wait(10)
+    assert subscription.close(timeout_s=5) is True
+    world.put(B)
+    assert not recorder.wait(lambda me: me.active == B, timeout_s=0.1)
+    assert closed == [True], "the watcher ended; the worker does not wait for itself"
+
+
+def test_closing_while_changes_pour_in_is_bounded_and_leaves_no_thread(
+    world: Any, recorder: Any, subscribe: Any
+) -> None:
+    world.put(A)
+    before = set(threading.enumerate())
+    subscription = subscribe(world.source, recorder)
+    subscription.wait_ready(5)
+    ours = [each for each in set(threading.enumerate()) - before if each.name.startswith(NAMES)]
+    assert len(ours) == 2
+    stop = threading.Event()
+
+    def pour() -> None:
+        number = 0
+        while not stop.wait(0.1):  # a file that is written without a pause is never whole
+            number += 1
+            world.put(f'[{{"resource": "r{number}"}}]'.encode())
+
+    pouring = threading.Thread(target=pour)
+    pouring.start()
+    assert recorder.wait(lambda me: me.active not in {None, A}), "changes arrive"
+    assert subscription.close(timeout_s=10) is True
+    applied = len(recorder.contents)
+    assert not any(each.is_alive() for each in ours)
+    stop.set()
+    pouring.join()
+    assert len(recorder.contents) == applied
 
 
 def test_closing_while_apply_is_busy_is_bounded(world: Any, subscribe: Any) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sentinel_core.datasources import Item, LastGood
@@ -104,6 +104,7 @@ def test_a_folder_that_cannot_be_written_degrades_and_recovers(tmp_path: Path) -
     assert last_good.problem(ITEM) is None
 
 
+@settings(deadline=None)  # it writes to a real disk
 @given(st.data())
 def test_any_cut_or_flipped_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     last_good = LastGood(tmp_path_factory.mktemp("last-good"))

@@ -12,6 +12,7 @@ from sentinel_core import Engine, EngineClosed, KindTaken
 from sentinel_core.audit.errors import SinkUnavailable
 from sentinel_core.audit.events import Event
 from sentinel_core.datasources import LastGood, MemorySource, Outcome
+from sentinel_core.datasources.layers import Layers
 from sentinel_core.rules import Provenance, Revision, RuleRejected, SourceText
 from sentinel_core.testing import FakeClock
 
@@ -56,7 +57,8 @@ def revision(count: int, version: str = "1") -> Revision:
 
 
 def apply(engine: Engine, what: Revision, *, restored: bool = False) -> Outcome:
-    return engine._apply(("flow", "degrade", "authority"), what, restored).outcome
+    kinds = ("flow", "degrade", "authority")
+    return engine._activation.apply(kinds, what, Layers().layer(), restored=restored).outcome
 
 
 def test_a_document_of_many_kinds_is_one_swap_and_one_event_a_kind(engine: Engine, sink: Sink) -> None:
@@ -321,10 +323,12 @@ def test_a_source_of_an_engine_like_java_is_read_like_java(clock: FakeClock) -> 
     def listed(text: str) -> Revision:
         return Revision((SourceText("rules.json", text.encode(), "json"),), "/prod/memory/rules", text)
 
-    engine._apply(("flow",), listed('[{"resource": "r", "count": 0.3}]'), restored=False)
+    engine._activation.apply(("flow",), listed('[{"resource": "r", "count": 0.3}]'), Layers().layer(), restored=False)
     assert [rule.count for rule in engine.rules("flow").rules] == [0.3]
     queue = '[{"resource": "r", "count": 0.3, "controlBehavior": 2, "maxQueueingTimeMs": 9}]'
     with pytest.raises(RuleRejected, match="divides by zero"):
-        engine._apply(("flow",), listed(queue), restored=False)
+        engine._activation.apply(("flow",), listed(queue), Layers().layer(), restored=False)
     with pytest.raises(RuleRejected, match="SR113"):
-        Engine(clock=clock)._apply(("flow",), listed('[{"resource": "r", "count": 0.3}]'), restored=False)
+        Engine(clock=clock)._activation.apply(
+            ("flow",), listed('[{"resource": "r", "count": 0.3}]'), Layers().layer(), restored=False
+        )

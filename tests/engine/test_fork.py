@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -19,7 +20,7 @@ from sentinel_core import Engine, default_engine, entry, set_default_engine, sta
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import Query
-from sentinel_core.datasources import FileSource, SubscriptionOptions
+from sentinel_core.datasources import FileSource, Item, MemorySource, Reading, SubscriptionOptions
 from sentinel_core.settings import load_settings
 
 FLOW = {"resource": "r", "grade": 1, "count": 3}
@@ -131,7 +132,7 @@ def test_business_samples_reach_the_rules_of_the_child() -> None:
 def test_a_lock_that_a_thread_holds_in_the_parent_does_not_hold_the_child(tmp_path: Path) -> None:
     engine = Engine()
     source = FileSource(tmp_path / "sentinel-flow-rules.json", kind="flow")
-    locks: list[Any] = [engine._activation.lock, engine._subscribe_lock, engine.collectors._lock, source._lock]
+    locks: list[Any] = [engine._activation.lock, engine._following._lock, engine.collectors._lock, source._lock]
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -284,3 +285,112 @@ def test_a_service_delivers_from_its_children_too(tmp_path: Path, monkeypatch: p
     store = open_store("sqlite:///.sentinel/audit.db")
     assert [row.event.type for row in store.query(Query()).rows] == ["sentinel.rules.changed.v1"] * 2
     store.close()
+
+
+# -- what other threads are in the middle of ---------------------------------------------------------------------------
+
+
+SLOW_MODULE = "import time\ntime.sleep(0.4)\nvalue = 7\n"
+
+
+def test_a_module_that_another_thread_is_importing_can_be_imported_in_the_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock would be held for ever: a source that imports its library in a worker would never be read there."""
+    (tmp_path / "slow_to_import.py").write_text(SLOW_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    engine = Engine()
+    importing = threading.Thread(target=importlib.import_module, args=("slow_to_import",))
+    importing.start()
+    time.sleep(0.1)
+    assert in_child(lambda: importlib.import_module("slow_to_import").value) == 7
+    importing.join()
+    engine.close()
+
+
+def test_a_fork_in_the_middle_of_a_transaction_leaves_the_child_no_lock(tmp_path: Path) -> None:
+    """SQLite keeps its locks in tables of the process; a child would inherit those of threads that it has not."""
+    outbox = Outbox(tmp_path / "outbox.db", busy_s=3.0)
+    database = outbox._database
+    inside, stop = threading.Event(), threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            with database.write() as connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS t (n)")
+                connection.execute("INSERT INTO t VALUES (1)")
+                inside.set()
+                time.sleep(0.05)
+            time.sleep(0.05)  # else nobody else would have a turn
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert inside.wait(5)
+
+    def work() -> int:
+        outbox.append([])
+        with database.write() as connection:
+            connection.execute("INSERT INTO t VALUES (2)")
+        return int(outbox.depth())
+
+    try:
+        for _ in range(5):
+            assert in_child(work) == 0
+    finally:
+        stop.set()
+        thread.join()
+    with database.read() as connection:
+        assert connection.execute("SELECT count(*) FROM t WHERE n = 2").fetchone() == (5,)
+    outbox.close()
+
+
+def test_a_fork_waits_a_moment_for_a_source_that_is_asked_for_the_first_time(tmp_path: Path) -> None:
+    class Slow(MemorySource):
+        def read(self, item: Item) -> Reading:
+            time.sleep(0.3)
+            return super().read(item)
+
+    source = Slow()
+    source.set("flow", json.dumps([FLOW]))
+    with Engine() as engine:
+        engine.subscribe("flow", source, QUICK)
+        assert in_child(lambda: len(engine.rules("flow"))) == 1, "it was read before the fork"
+        began = time.monotonic()
+        assert in_child(lambda: len(engine.rules("flow"))) == 1
+        assert time.monotonic() - began < 5
+
+
+def test_a_fork_does_not_wait_long_for_a_source_that_hangs() -> None:
+    go_on = threading.Event()
+
+    class Hanging(MemorySource):
+        def read(self, item: Item) -> Reading:
+            go_on.wait(20)
+            return super().read(item)
+
+    with Engine() as engine:
+        engine.subscribe("flow", Hanging(), QUICK)
+        began = time.monotonic()
+        assert in_child(lambda: 1) == 1
+        assert time.monotonic() - began < 5
+        go_on.set()
+
+
+def test_several_threads_may_fork_at_the_same_time(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox.db")
+    with Engine(audit=outbox) as engine:
+        engine.load_rules("flow", [FLOW])
+        answers: list[Any] = []
+
+        def fork_often() -> None:
+            answers.extend(in_child(lambda: let(engine) and outbox.depth()) for _ in range(8))
+
+        threads = [threading.Thread(target=fork_often) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert answers == [1] * 24
+        assert let(engine) == 3
+        engine.load_rules("flow", [])
+    outbox.close()

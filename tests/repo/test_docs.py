@@ -205,6 +205,7 @@ def test_codes_without_a_short_example_are_caused_as_the_page_says() -> None:
         with pytest.raises(RuleRejected) as caught:
             cause()
         seen |= {problem.code for problem in caught.value.problems}
+    bare.remove("SR012")  # no text causes it: tests/e2e/test_cold_start.py
     assert bare == seen & bare == {"SR000", "SR003", "SR115"}
 
 
@@ -239,7 +240,7 @@ def test_signatures_are_the_true_ones() -> None:
     found = SIGNATURE.findall(
         "".join(body for language, body in BLOCK.findall(page("engine.md")) if language == "text")
     )
-    assert len(found) == 17
+    assert len(found) == 18
     for owner, name, arguments, result, constructor, made_with in found:
         if constructor:
             assert made_with == signature("engine", "__init__")[0]

@@ -1,0 +1,15 @@
+"""`sentinelctl instances`: services that run on this machine, from the files that they write."""
+
+from __future__ import annotations
+
+from sentinel_core.cli.app import shared_options
+from sentinel_core.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "list": Lazy("sentinel_core.cli.instances.list:list_", "Every service, the state of its stores, and what it runs."),
+    "show": Lazy("sentinel_core.cli.instances.show:show", "One service: its kinds, its stores and their last errors."),
+}
+
+instances = LazyGroup(
+    "instances", help="Running services, and which rules they have.", lazy=COMMANDS, shared=shared_options
+)
