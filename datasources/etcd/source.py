@@ -24,7 +24,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
-from sentinel_core.datasources.etcd.keys import Keys, pair
+from sentinel_core.datasources.etcd.keys import keys_of, pair
 from sentinel_core.datasources.etcd.target import Target
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import check_size
@@ -51,10 +51,10 @@ class EtcdSource:
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`."""
+        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `keys_of`."""
         where = "/".join(part for part in path.split("/") if part)
         self.uri = f"etcd://{','.join(target.endpoints)}/{where}".rstrip("/")
-        self._keys = Keys.of(path, template, kind, self.uri, environment)
+        self._keys = keys_of(path, template, kind, self.uri, environment)
         self._target = target
         self._monotonic = monotonic
         self._now = now
