@@ -1,13 +1,16 @@
 # Sourced by script/test and script/bench: fetches the real servers that they start. Does nothing for what is there. What cannot be
 # had here is said, and its tests are skipped; with CI=true they fail.
-# Usage: get_services (all), get_packages (those from Debian)
+# Usage: get_services (all), get_packages (those from Debian), get_kafka, get_nacos
 KAFKA=org.apache.kafka:kafka_2.13:4.4.0
 KAFKA_LOGGING=org.apache.logging.log4j:log4j-slf4j-impl:2.25.5
+NACOS_3=3.1.0-bugfix # third-party republications of Nacos, which has no jars of its servers on Maven Central
+NACOS_2=2.2.4-OEM
 PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl" # COMMAND:PACKAGE
 
 get_services() {
     get_packages
-    get_kafka || say "SKIPPED: without Kafka's jars the tests that need Kafka are left out (they take a JDK of 17 or newer, and mvn)"
+    get_kafka
+    get_nacos
 }
 
 get_packages() {
@@ -30,24 +33,54 @@ install_packages() {
 apt_install() { DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 timeout 300 apt-get install -q -y --no-install-recommends "$@"; }
 
 get_kafka() {
-    local folder="$ROOT/.cache/kafka" group artifact version coordinates
-    [ "$(cat "$folder/.complete" 2>/dev/null)" != "$KAFKA $KAFKA_LOGGING" ] || return 0
+    get_jars kafka "$KAFKA $KAFKA_LOGGING" "$(dependency "$KAFKA")$(dependency "$KAFKA_LOGGING")" || without Kafka
+}
+
+get_nacos() {
+    local group=io.github.pig-mesh.nacos boot=org.springframework.boot wanted each
+    wanted=$(dependency "$group:nacos-server:$NACOS_3")
+    get_jars nacos-3 "$NACOS_3" "$wanted" && compile_launcher nacos-3 nacos3 || without "Nacos 3"
+    wanted=$(dependency "$boot:spring-boot-starter-security:2.6.14")
+    for each in config naming istio prometheus plugin-default-impl; do wanted+=$(dependency "io.springboot.nacos:nacos-$each:$NACOS_2"); done
+    for each in api impl jackson; do wanted+=$(dependency "io.jsonwebtoken:jjwt-$each:0.11.2"); done
+    get_jars nacos-2 "$NACOS_2" "$wanted" "$(dependency $boot:spring-boot-dependencies:2.6.14 '<type>pom</type><scope>import</scope>')" &&
+        compile_launcher nacos-2 nacos2 || without "Nacos 2"
+}
+
+without() { say "SKIPPED: without $1's jars the tests that need $1 are left out (they take a JDK of 17 or newer, and mvn)"; }
+
+dependency() { # GROUP:ARTIFACT:VERSION [MORE]
+    local group artifact version
+    IFS=: read -r group artifact version <<<"$1"
+    printf '<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version>%s</dependency>' "$group" "$artifact" "$version" "${2:-}"
+}
+
+# Fetches what DEPENDENCIES need into .cache/NAME/lib, unless VERSIONS are there.
+get_jars() { # NAME VERSIONS DEPENDENCIES [MANAGED]
+    local folder="$ROOT/.cache/$1"
+    [ "$(cat "$folder/.complete" 2>/dev/null)" != "$2" ] || return 0
     command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1 || return 1
-    say "Fetching $KAFKA…"
+    say "Fetching the jars of $1, $2…"
     rm -rf "$folder"
     mkdir -p "$folder"
     {
         printf '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        printf '<groupId>tests</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
-        for coordinates in "$KAFKA" "$KAFKA_LOGGING"; do
-            IFS=: read -r group artifact version <<<"$coordinates"
-            printf '<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>' "$group" "$artifact" "$version"
-        done
-        printf '</dependencies></project>\n'
+        printf '<groupId>tests</groupId><artifactId>%s</artifactId><version>1</version><packaging>pom</packaging>' "$1"
+        printf '<dependencyManagement><dependencies>%s</dependencies></dependencyManagement>' "${4:-}"
+        printf '<dependencies>%s</dependencies></project>\n' "$3"
     } >"$folder/pom.xml"
     if ! timeout 300 mvn -q -B -f "$folder/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$folder/lib" >"$folder/mvn.log" 2>&1; then
         tail -n 5 "$folder/mvn.log" >&2
         return 1
     fi
-    printf '%s\n' "$KAFKA $KAFKA_LOGGING" >"$folder/.complete"
+    printf '%s\n' "$2" >"$folder/.complete"
+}
+
+compile_launcher() { # NAME SOURCES
+    local folder="$ROOT/.cache/$1" source="$ROOT/tests/services/$2/NacosLauncher.java"
+    [ "$source" -nt "$folder/classes/NacosLauncher.class" ] || return 0
+    command -v javac >/dev/null 2>&1 || return 1
+    mkdir -p "$folder/classes"
+    javac -nowarn -cp "$folder/lib/*" -d "$folder/classes" "$source" >"$folder/javac.log" 2>&1 || { tail -n 5 "$folder/javac.log" >&2; return 1; }
+    touch "$folder/classes/NacosLauncher.class"
 }
