@@ -37,6 +37,7 @@ SCHEME = Scheme(
         "password_file": Path,
         "token_file": Path,
         "timeout": seconds,
+        "interval": seconds,
         "environment": str,
     },
     form="nacos://host1:8848,host2:8848/namespace?group=SENTINEL_GROUP",

@@ -38,6 +38,8 @@ class Target:
     """Holds an access token that somebody else renews, in place of a login."""
     timeout_s: float = 5.0
     """Longest wait for one answer, over all servers."""
+    interval_s: float = 1.0
+    """How often Nacos 3 is asked over HTTP."""
     transport: str | None = None
     """One of `TRANSPORTS`; None: gRPC where the extra `nacos` is installed, else HTTP."""
 
@@ -57,6 +59,7 @@ class Target:
         password_file: Path | None = None,
         token_file: Path | None = None,
         timeout: float = 5.0,
+        interval: float = 1.0,
         transport: str | None = None,
     ) -> Target:
         """From `nacos://host:port,…/…`, `path` (`/namespace`) and the options. No I/O. Raises SourceMisconfigured."""
@@ -70,7 +73,19 @@ class Target:
         if not _NAME.fullmatch(group):
             raise SourceMisconfigured(f"{address}: group {group!r}: letters, digits and - _ . : alone make a group")
         return cls(
-            servers, where, group, speaks_tls, ca, cert, key, user, password_file, token_file, timeout, transport
+            servers,
+            where,
+            group,
+            speaks_tls,
+            ca,
+            cert,
+            key,
+            user,
+            password_file,
+            token_file,
+            timeout_s=timeout,
+            interval_s=interval,
+            transport=transport,
         )
 
     @property
