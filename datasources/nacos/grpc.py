@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sentinel_core.datasources.contract import SourceDenied, SourceMisconfigured, SourceUnavailable, StopSignal, Wake
 from sentinel_core.datasources.forks import renew_lock_after_fork
@@ -19,10 +19,14 @@ from sentinel_core.datasources.nacos.transport import Value
 if TYPE_CHECKING:
     from sentinel_core.datasources.nacos.grpc_client import Client
 
-Token = Callable[[bool], str | None]
-"""The access token to show, None where nobody is asked for one. True: the last one was refused, so log in anew. Blocks,
-bounded; raises DatasourceError."""
 _T = TypeVar("_T")
+
+
+class Token(Protocol):
+    """The access token to show; None where there is no login."""
+
+    def __call__(self, *, renew: bool = False) -> str | None:
+        """`renew`: it was refused, so log in anew. Blocks, bounded; raises DatasourceError."""
 
 
 class GrpcTransport:
@@ -80,11 +84,11 @@ class GrpcTransport:
 
     def _ask(self, ask: Callable[[Client], _T]) -> _T:
         client = self._of_this_process()
-        client.token = self._token(False)  # noqa: FBT003 - what `Token` says
+        client.token = self._token()
         try:
             return ask(client)
         except SourceDenied:
-            token = self._token(True)  # noqa: FBT003 - as above
+            token = self._token(renew=True)
             if token == client.token:
                 raise
             client.token = token
