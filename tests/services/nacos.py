@@ -194,6 +194,16 @@ class NacosServer(Server):
         found = found["data"] if self.major == 3 and found else found
         return found["content"].encode() if isinstance(found, dict) else None
 
+    def read(self, data_id: str, namespace: str = "", group: str = GROUP) -> bytes | None:
+        """What it tells those who follow: what was written is there a moment later."""
+        asked = urllib.parse.urlencode(self._where(data_id, namespace, group))
+        path = "/v3/client/cs/config" if self.major == 3 else "/v1/cs/configs"
+        code, body = self._ask("GET", f"{path}?{asked}")
+        if self.major == 2:
+            return body if code == 200 else None
+        found = json.loads(body)["data"]
+        return found["content"].encode() if found else None
+
     def make_namespace(self, name: str) -> None:
         """Nacos 3 alone: of Nacos 2 that part is in its console."""
         self._checked("POST", "/v3/admin/core/namespace", {"namespaceId": name, "namespaceName": name})
