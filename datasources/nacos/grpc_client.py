@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
+from sentinel_core.datasources.nacos.api import md5
 from sentinel_core.datasources.nacos.grpc_errors import LinkLost, explain, is_conflict, is_missing, refusal
 from sentinel_core.datasources.nacos.grpc_link import Link
 from sentinel_core.datasources.nacos.grpc_watch import Watches
@@ -18,6 +20,8 @@ from sentinel_core.datasources.nacos.transport import Value
 _REST_S = 0.5
 """After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
 _LEAST_S = 0.05
+_TORN_LOOKS, _TORN_S = 5, 0.03
+"""Nacos 2 shows a new content for a moment with the md5 and the time of the old one."""
 _CLOSED = "nacos: this source was closed"
 
 
@@ -44,10 +48,23 @@ class Client:
     def get(self, data_id: str) -> Value | None:
         request = sdk.ConfigQueryRequest(**self._where(data_id))
         request.put_header("notify", "False")
-        answer = self._ask_any(request)
-        found = _value(answer) if answer.content and not is_missing(answer) else None
+        deadline = self._deadline()
+        found = self._found(request, deadline)
+        looks = 1
+        while found is not None and found.md5 != md5(found.content) and looks < _TORN_LOOKS:
+            time.sleep(_TORN_S)
+            found = self._found(request, deadline)
+            looks += 1
         self.watches.was_read(data_id, found.md5 if found else "")
         return found
+
+    def _found(self, request: Any, deadline: float) -> Value | None:
+        answer = self._ask_any(request, deadline)
+        if is_missing(answer) or not answer.content:
+            return None
+        # Half a character is handed on as it is: whoever parses it says so.
+        content = answer.content.encode("utf-8", "surrogatepass")
+        return Value(content, answer.md5 or md5(content), answer.lastModified or 0)
 
     def publish(self, data_id: str, content: str, cas_md5: str | None) -> bool:
         request = sdk.ConfigPublishRequest(**self._where(data_id), content=content, casMd5=cas_md5 or "")
@@ -71,9 +88,9 @@ class Client:
     def _deadline(self) -> float:
         return self._monotonic() + self._target.timeout_s
 
-    def _ask_any(self, request: Any) -> Any:
+    def _ask_any(self, request: Any, deadline: float) -> Any:
         """What only reads may be asked of the next server where one is lost."""
-        deadline, failures = self._deadline(), list[LinkLost]()
+        failures: list[LinkLost] = []
         while True:
             servers = len(self._target.servers) - len(failures)
             try:
@@ -161,11 +178,6 @@ class Client:
         if link is not None:
             link.close()
         self.watches.end(SourceUnavailable(_CLOSED))
-
-
-def _value(answer: Any) -> Value:
-    # Half a character is handed on as it is: whoever parses it says so.
-    return Value(answer.content.encode("utf-8", "surrogatepass"), answer.md5 or "", answer.lastModified or 0)
 
 
 def _joined(failures: list[Any]) -> DatasourceError:
