@@ -77,8 +77,8 @@ class Client:
     def _beat(self, md5s: dict[str, str], timeout_s: float) -> list[str]:
         """Registers what is watched, and returns the dataIds whose md5 on the server is another one."""
         request = sdk.ConfigBatchListenRequest(group="", dataId="", tenant="")
-        for data_id, md5 in md5s.items():
-            request.configListenContexts.append(sdk.ConfigListenContext(**self._where(data_id), md5=md5))
+        for data_id, read in md5s.items():
+            request.configListenContexts.append(sdk.ConfigListenContext(**self._where(data_id), md5=read))
         answer = self._ask(request, self._monotonic() + min(timeout_s, self._target.timeout_s))
         return [changed.dataId for changed in answer.changedConfigs]
 
@@ -143,7 +143,7 @@ class Client:
         while len(failures) < len(servers):
             server, link = servers[self._turn % len(servers)], None
             try:
-                link = Link(server, self._target, lost=self._lost, notified=self.watches.tell)
+                link = Link(server, self._target, self._monotonic, lost=self._lost, notified=self.watches.tell)
                 link.open(self._left(deadline) / (len(servers) - len(failures)))
                 return link  # noqa: TRY300 - the loop ends here
             except Exception as error:  # noqa: BLE001 - the library raises its own, gRPC's and Python's
