@@ -130,6 +130,18 @@ class Client:
 
     # -- logins ------------------------------------------------------------------------------------------------------
 
+    def token(self, *, renew: bool = False) -> str | None:
+        """The access token to show over another transport; None where there is no login. `renew`: it was refused."""
+        if self.target.user is None:
+            return self.target.token()
+        with self._lock:
+            if renew:
+                self._token = None
+            known = self._token
+        if known is not None and self._monotonic() < known[1]:
+            return known[0]
+        return self._attempt(self._token_for, self.target.timeout_s, once=False)
+
     def _entered(self, server: str, request: Request, timeout_s: float, stop: StopSignal | None) -> Answer:
         """Sent with a token, if there is one; once more with a new one, if that has expired."""
         held = Held(stop, lambda: self._show_life(server)) if stop else None

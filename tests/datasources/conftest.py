@@ -258,6 +258,8 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
     "etcd": EtcdWorld,
     "nacos-3-http": lambda tmp: NacosWorld(tmp, 3, "http"),
     "nacos-2-http": lambda tmp: NacosWorld(tmp, 2, "http"),
+    "nacos-3-grpc": lambda tmp: NacosWorld(tmp, 3, "grpc"),
+    "nacos-2-grpc": lambda tmp: NacosWorld(tmp, 2, "grpc"),
 }
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
 
