@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +23,7 @@ from sentinel_core.datasources.nacos.wire import STOPPED, Answer
 HOLD_S = 10.0
 """How long a server before version 3 holds back "nothing has changed"; it takes no less."""
 _NOTHING, _CONFLICT, _NO_NAMESPACE = 20004, 20005, 22001
+_TRIES, _TRY_AGAIN_S = 20, 0.05
 _CONFIG = {3: "/v3/client/cs/config", 1: "/v1/cs/configs"}
 _ADMIN = {3: "/v3/admin/cs/config", 1: "/v1/cs/configs"}
 
@@ -55,7 +57,11 @@ class Api:
     def get(self, data_id: str, timeout_s: float | None = None) -> Value | None:
         """From the server's memory: what a publish has just written may not be there yet."""
         generation = self.generation()
-        answer = self._call("GET", _CONFIG[generation], self._names(data_id, generation), timeout_s=timeout_s)
+        for _ in range(_TRIES):
+            answer = self._call("GET", _CONFIG[generation], self._names(data_id, generation), timeout_s=timeout_s)
+            if answer.status != 409 and document(answer).get("code") != _CONFLICT:
+                break
+            time.sleep(_TRY_AGAIN_S)  # it is being written at this moment
         if generation == 1:
             return self._value_of_1(data_id, answer)
         data = self._data(answer)
@@ -196,7 +202,7 @@ class Api:
         where = ", ".join(self._target.servers)
         if answer.status == 404 or not answer.body:
             return not_nacos(where, answer)
-        if answer.status >= 500:
+        if answer.status >= 500 or answer.status == 409:
             return SourceUnavailable(f"nacos {where} cannot do it now: {says(answer)}")
         return SourceMisconfigured(f"nacos {where} refuses the request: {says(answer)}")
 

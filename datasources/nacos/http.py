@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from sentinel_core.datasources.contract import SourceDenied, StopSignal, Wake
+from sentinel_core.datasources.contract import DatasourceError, SourceDenied, StopSignal, Wake
 from sentinel_core.datasources.nacos.api import Api
 from sentinel_core.datasources.nacos.transport import Value
 from sentinel_core.datasources.nacos.wire import ALIVE_S
@@ -24,21 +24,16 @@ class HttpTransport:
     def __init__(self, api: Api, interval_s: float) -> None:
         self._api = api
         self._interval_s = interval_s
-        self._last: dict[str, tuple[Value, Value]] = {}
-        """Of servers before 3: what a dataId held by the second, and by the millisecond."""
 
     def get(self, data_id: str) -> Value | None:
         value = self._api.get(data_id)
-        return self._exact(data_id, value) if value and self._api.generation() == 1 else value
-
-    def _exact(self, data_id: str, value: Value) -> Value:
-        """Servers before 3 give the second of a change; their database is asked for more when something has changed."""
-        coarse, exact = self._last.get(data_id, (None, None))
-        if exact is None or coarse != value:
+        if value is None or self._api.generation() == 3:
+            return value
+        try:  # servers before 3 tell the second of a change, and only their databases more
             stored = self._api.stored(data_id)
-            exact = stored if stored is not None and stored.md5 == value.md5 else value
-            self._last[data_id] = (value, exact)
-        return exact
+        except DatasourceError:
+            return value
+        return stored if stored is not None and stored.md5 == value.md5 else value
 
     def publish(self, data_id: str, content: bytes, cas_md5: str | None) -> bool:
         if cas_md5 is None or self._api.generation() == 3:

@@ -107,12 +107,12 @@ class NacosSource:
 
     def _provenance(self, item: Item, texts: tuple[SourceText, ...], value: Value) -> Provenance:
         """It counts if it carries the digest of the rules beside it. If not, somebody has edited those by hand."""
-        edit = self._edits.get(item.key)
-        if edit is not None and edit[0] == value:
-            return edit[1]
         digest = rules_digest(texts, item.kinds[0])
         if (told := self._told(item, digest)) is not None:
             return told
+        edit = self._edits.get(item.key)
+        if edit is not None and edit[0] == value:
+            return edit[1]
         edited = editor(self._api, item.key)
         if (told := self._told(item, digest)) is not None:  # another server may have been behind
             return told
