@@ -14,7 +14,7 @@ from sentinel_core.datasources.nacos.transport import Value
 from sentinel_core.datasources.nacos.wire import ALIVE_S
 
 _SHARE = 20
-"""Times the length of a poll is waited before the next: large contents are asked for less often."""
+"""So many times as long as a poll took is waited before the next: large contents are asked for less often."""
 _SPURIOUS_S = 0.1
 
 
@@ -46,6 +46,7 @@ class HttpTransport:
     def watch(self, data_id: str, seen_md5: str | None, wake: Wake, stop: StopSignal) -> None:
         seen = seen_md5
         holds = self._api.generation() == 1
+        took = 0.0
         while not stop.is_set():
             if holds:
                 try:
@@ -54,14 +55,15 @@ class HttpTransport:
                 except SourceDenied:  # who may read may not listen where rights are given by dataId
                     holds = False
             began = time.monotonic()
-            value = self._api.get(data_id, ALIVE_S)
+            value = self._api.get(data_id, ALIVE_S + _SHARE * took)
+            took = time.monotonic() - began
             if (stands := value.md5 if value else None) != seen:
                 seen = stands
                 wake()
             elif holds:
                 stop.wait(_SPURIOUS_S)
             if not holds:
-                stop.wait(max(self._interval_s, _SHARE * (time.monotonic() - began)))
+                stop.wait(max(self._interval_s, _SHARE * took))
 
     def close(self) -> None:
         self._api.client.close()
