@@ -225,6 +225,8 @@ class NacosServer(Server):
 
     def _checked(self, method: str, path: str, form: dict[str, Any] | None = None) -> bytes:
         code, body = self._ask(method, path, form)
+        if code == 403 and self._log_in():  # its token has expired
+            code, body = self._ask(method, path, form)
         assert code == 200, (code, body[:500])
         return body
 
