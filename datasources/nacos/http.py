@@ -6,15 +6,13 @@ until something changes.
 
 from __future__ import annotations
 
-import time
-
 from sentinel_core.datasources.contract import DatasourceError, SourceDenied, StopSignal, Wake
 from sentinel_core.datasources.nacos.api import Api
 from sentinel_core.datasources.nacos.transport import Value
 from sentinel_core.datasources.nacos.wire import ALIVE_S
 
-_SHARE = 20
-"""Times the length of a poll is waited before the next: large contents are asked for less often."""
+_LIGHT = 2**20
+"""Bytes. What is larger is asked for less often, in proportion, and waited for longer."""
 _SPURIOUS_S = 0.1
 
 
@@ -46,6 +44,7 @@ class HttpTransport:
     def watch(self, data_id: str, seen_md5: str | None, wake: Wake, stop: StopSignal) -> None:
         seen = seen_md5
         holds = self._api.generation() == 1
+        weight = 1.0
         while not stop.is_set():
             if holds:
                 try:
@@ -53,15 +52,15 @@ class HttpTransport:
                         continue
                 except SourceDenied:  # who may read may not listen where rights are given by dataId
                     holds = False
-            began = time.monotonic()
-            value = self._api.get(data_id, ALIVE_S)
+            value = self._api.get(data_id, ALIVE_S * weight)
+            weight = max(1.0, len(value.content) / _LIGHT) if value else 1.0
             if (stands := value.md5 if value else None) != seen:
                 seen = stands
                 wake()
             elif holds:
                 stop.wait(_SPURIOUS_S)
             if not holds:
-                stop.wait(max(self._interval_s, _SHARE * (time.monotonic() - began)))
+                stop.wait(self._interval_s * weight)
 
     def close(self) -> None:
         self._api.client.close()

@@ -40,7 +40,7 @@ from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MOST_BYTES = 10 * 2**20 - 2**14
 """Of a content in the JSON in which gRPC carries it: what is longer, other clients could not read."""
-_READABLE_S = 3.0
+_READABLE_S = 5.0
 """So long after an acknowledged write it is waited until it can be read."""
 _LOOK_S = 0.02
 _NOTHING_MD5 = md5(b"")
@@ -218,9 +218,9 @@ class NacosSource:
                 time.sleep(_LOOK_S)
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}. Whether it was written is not known: read it again") from error
-        raise SourceConflict(
-            f"{item.source}: Nacos acknowledged the write and holds something else after {_READABLE_S:g} s: it was "
-            "changed meanwhile; read it again and repeat the change on top"
+        raise SourceUnavailable(
+            f"{item.source}: Nacos acknowledged the write and does not show it after {_READABLE_S:g} s. Whether it was "
+            "written is not known: read it again"
         )
 
     def _put_back(self, data_id: str, mark: bytes, before: Value | None) -> None:

@@ -183,6 +183,8 @@ def _body(connection: http.client.HTTPConnection, response: http.client.HTTPResp
                 f"nacos holds more than {MAX_BYTES // 2**20} MiB under a dataId; is it the right one?"
             )
         _limit(connection, until)
+    if response.length:  # what `read` would tell, and `read1` does not
+        raise http.client.IncompleteRead(b"", response.length)
     response.close()  # without it a kept connection waits for more of an answer of known length
     return b"".join(parts)
 

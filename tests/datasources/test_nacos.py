@@ -48,7 +48,7 @@ class Shelf:
     def __init__(self, server: NacosServer, transport: str, group: str) -> None:
         self.server = server
         self.group = group
-        source = datasources.open(server.uri(group=group, transport=transport, interval="50ms"))
+        source = datasources.open(server.uri(group=group, transport=transport, interval="50ms", timeout="30s"))
         assert isinstance(source, NacosSource)
         self.source = source
         (self.item,) = source.items(["flow"])
