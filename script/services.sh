@@ -1,16 +1,19 @@
 # Sourced by script/test and script/bench: fetches the real servers that they start. Does nothing for what is there. What cannot be
 # had here is said, and its tests are skipped; with CI=true they fail.
-# Usage: get_services (all), get_packages (those from Debian), get_kafka, get_nacos
+# Usage: get_services (all), get_packages (those from Debian), get_kafka, get_nacos, get_sentinel
 KAFKA=org.apache.kafka:kafka_2.13:4.4.0
 KAFKA_LOGGING=org.apache.logging.log4j:log4j-slf4j-impl:2.25.5
 NACOS_3=3.1.0-bugfix # third-party republications of Nacos, which has no jars of its servers on Maven Central
 NACOS_2=2.2.4-OEM
+SENTINEL=1.8.9 # the Java one, which reads and enforces what is published here
+NACOS_CLIENT=2.5.1 # its own, 1.4.2, does not speak to Nacos 3
 PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl" # COMMAND:PACKAGE
 
 get_services() {
     get_packages
     get_kafka
     get_nacos
+    get_sentinel
 }
 
 get_packages() {
@@ -45,6 +48,13 @@ get_nacos() {
     for each in api impl jackson; do wanted+=$(dependency "io.jsonwebtoken:jjwt-$each:0.11.2"); done
     get_jars nacos-2 "$NACOS_2" "$wanted" "$(dependency $boot:spring-boot-dependencies:2.6.14 '<type>pom</type><scope>import</scope>')" &&
         compile_launcher nacos-2 nacos2 || without "Nacos 2"
+}
+
+get_sentinel() {
+    local group=com.alibaba.csp wanted
+    wanted=$(dependency "$group:sentinel-datasource-nacos:$SENTINEL")$(dependency "$group:sentinel-parameter-flow-control:$SENTINEL")
+    wanted+=$(dependency "com.alibaba.nacos:nacos-client:$NACOS_CLIENT")$(dependency com.alibaba:fastjson:1.2.83)$(dependency org.slf4j:slf4j-nop:2.0.17)
+    get_jars sentinel "$SENTINEL $NACOS_CLIENT" "$wanted" || without "Java Sentinel"
 }
 
 without() { say "SKIPPED: without $1's jars the tests that need $1 are left out (they take a JDK of 17 or newer, and mvn)"; }

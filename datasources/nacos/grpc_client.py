@@ -11,7 +11,15 @@ from typing import Any, Protocol
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
 from sentinel_core.datasources.nacos.api import md5
-from sentinel_core.datasources.nacos.grpc_errors import LinkLost, explain, is_conflict, is_missing, refusal, wants_login
+from sentinel_core.datasources.nacos.grpc_errors import (
+    LinkLost,
+    explain,
+    is_busy,
+    is_conflict,
+    is_missing,
+    refusal,
+    wants_login,
+)
 from sentinel_core.datasources.nacos.grpc_link import Link
 from sentinel_core.datasources.nacos.grpc_watch import Watches
 from sentinel_core.datasources.nacos.target import Target
@@ -22,8 +30,8 @@ _HANDSHAKE_S = 2.0
 _REST_S = 0.5
 """After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
 _LEAST_S = 0.05
-_TORN_LOOKS, _TORN_S = 5, 0.03
-"""Nacos 2 shows a new content for a moment with the md5 and the time of the old one."""
+_LOOKS, _LOOK_S = 8, 0.03
+"""While a change is written, Nacos 3 refuses to read, and Nacos 2 shows it with the md5 and the time of the old one."""
 _CLOSED = "nacos: this source was closed"
 
 
@@ -58,22 +66,16 @@ class Client:
         request = sdk.ConfigQueryRequest(**self._where(data_id))
         request.put_header("notify", "False")
         deadline = self._deadline()
-        found = self._found(request, deadline)
-        looks = 1
-        while found is not None and found.md5 != md5(found.content) and looks < _TORN_LOOKS:
-            time.sleep(_TORN_S)
-            found = self._found(request, deadline)
-            looks += 1
+        for _ in range(_LOOKS):
+            answer = self._ask_any(request, deadline)
+            found = _value(answer) if answer.content and not is_missing(answer) else None
+            if not is_busy(answer) and (found is None or found.md5 == md5(found.content)):
+                break
+            time.sleep(_LOOK_S)
+        if is_busy(answer):
+            raise SourceUnavailable(f"nacos: {data_id} cannot be read: {answer.message}")
         self.watches.was_read(data_id, found.md5 if found else "")
         return found
-
-    def _found(self, request: Any, deadline: float) -> Value | None:
-        answer = self._ask_any(request, deadline)
-        if is_missing(answer) or not answer.content:
-            return None
-        # Half a character is handed on as it is: whoever parses it says so.
-        content = answer.content.encode("utf-8", "surrogatepass")
-        return Value(content, answer.md5 or md5(content), answer.lastModified or 0)
 
     def publish(self, data_id: str, content: str, cas_md5: str | None) -> bool:
         request = sdk.ConfigPublishRequest(**self._where(data_id), content=content, casMd5=cas_md5 or "")
@@ -189,6 +191,12 @@ class Client:
         if link is not None:
             link.close()
         self.watches.end(SourceUnavailable(_CLOSED))
+
+
+def _value(answer: Any) -> Value:
+    # Half a character is handed on as it is: whoever parses it says so.
+    content = answer.content.encode("utf-8", "surrogatepass")
+    return Value(content, answer.md5 or md5(content), answer.lastModified or 0)
 
 
 def _joined(failures: list[Any]) -> DatasourceError:

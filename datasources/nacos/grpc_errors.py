@@ -14,7 +14,7 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target
 
 _OK, _NOT_FOUND, _BAD_REQUEST, _NO_RIGHT, _FAILED = 200, 300, 400, 403, 500
-_CAS, _NOT_GRANTED = "cas publish fail", "authorization failed"
+_CAS, _NOT_GRANTED, _BEING_MODIFIED = "cas publish fail", "authorization failed", "file is being modified"
 
 
 class LinkLost(SourceUnavailable):
@@ -38,7 +38,7 @@ def explain(error: BaseException, server: str, target: Target) -> DatasourceErro
 
 def refusal(answer: Any, server: str, target: Target) -> DatasourceError | None:
     """The error to raise for an answer that says no; None for any other, and for those that are asked for below."""
-    if answer.resultCode == _OK or is_missing(answer) or is_conflict(answer):
+    if answer.resultCode == _OK or is_missing(answer) or is_busy(answer) or is_conflict(answer):
         return None
     code, says = answer.errorCode or answer.resultCode, answer.message or "no reason given"
     at = f"nacos {server} (gRPC)"
@@ -54,6 +54,11 @@ def refusal(answer: Any, server: str, target: Target) -> DatasourceError | None:
 def is_missing(answer: Any) -> bool:
     """Whether a query found nothing."""
     return bool(answer.errorCode == _NOT_FOUND)
+
+
+def is_busy(answer: Any) -> bool:
+    """Whether a query came while the value was being written."""
+    return answer.errorCode == _BAD_REQUEST and _BEING_MODIFIED in (answer.message or "")
 
 
 def is_conflict(answer: Any) -> bool:
