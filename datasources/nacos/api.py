@@ -48,9 +48,9 @@ class Api:
         self.client = client
         self._target = client.target
 
-    def generation(self) -> int:
+    def generation(self, timeout_s: float | None = None) -> int:
         """3, or 1 for the servers before."""
-        return self.client.generation()
+        return self.client.generation(timeout_s)
 
     # -- contents ----------------------------------------------------------------------------------------------------
 
@@ -154,14 +154,14 @@ class Api:
 
     # -- history -----------------------------------------------------------------------------------------------------
 
-    def entries(self, data_id: str, page: int, size: int) -> list[Entry]:
+    def entries(self, data_id: str, page: int, size: int, timeout_s: float | None = None) -> list[Entry]:
         """Newest first; `page` counts from 1, `size` is at most 500."""
-        generation = self.generation()
+        generation = self.generation(timeout_s)
         asked = self._names(data_id, generation) | {"pageNo": str(page), "pageSize": str(size)}
         if generation == 3:
-            data = self._data(self._call("GET", "/v3/admin/cs/history/list", asked))
+            data = self._data(self._call("GET", "/v3/admin/cs/history/list", asked, timeout_s=timeout_s))
         else:
-            answer = self._call("GET", "/v1/cs/history", asked | {"search": "accurate"})
+            answer = self._call("GET", "/v1/cs/history", asked | {"search": "accurate"}, timeout_s=timeout_s)
             data = _found_by_1(answer, self._refused)
         items = (data or {}).get("pageItems") or []
         return [_entry(each) for each in items if (each.get("publishType") or "formal") == "formal"]

@@ -48,9 +48,9 @@ class Client:
         self._rest: tuple[float, DatasourceError] | None = None
         """Until when nobody is tried, and why."""
 
-    def generation(self) -> int:
+    def generation(self, timeout_s: float | None = None) -> int:
         """3, or 1 for the API of the servers before."""
-        return self._attempt(self._generation_of, self.target.timeout_s, once=False)
+        return self._attempt(self._generation_of, timeout_s or self.target.timeout_s, once=False)
 
     def call(
         self,

@@ -9,24 +9,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from sentinel_core.datasources.contract import SourceDenied, SourceMisconfigured, SourceUnavailable, StopSignal, Wake
+from sentinel_core.datasources.contract import SourceMisconfigured, SourceUnavailable, StopSignal, Wake
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Value
 
 if TYPE_CHECKING:
-    from sentinel_core.datasources.nacos.grpc_client import Client
-
-_T = TypeVar("_T")
-
-
-class Token(Protocol):
-    """The access token to show; None where there is no login."""
-
-    def __call__(self, *, renew: bool = False) -> str | None:
-        """`renew`: it was refused, so log in anew. Blocks, bounded; raises DatasourceError."""
+    from sentinel_core.datasources.nacos.grpc_client import Client, Token
 
 
 class GrpcTransport:
@@ -45,17 +36,17 @@ class GrpcTransport:
         self._closed = False
 
     def get(self, data_id: str) -> Value | None:
-        return self._ask(lambda client: client.get(data_id))
+        return self._of_this_process().get(data_id)
 
     def publish(self, data_id: str, content: bytes, cas_md5: str | None) -> bool:
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
             raise SourceMisconfigured(f"{data_id}: Nacos keeps text, and this is not UTF-8 ({error.reason})") from error
-        return self._ask(lambda client: client.publish(data_id, text, cas_md5))
+        return self._of_this_process().publish(data_id, text, cas_md5)
 
     def remove(self, data_id: str) -> None:
-        self._ask(lambda client: client.remove(data_id))
+        self._of_this_process().remove(data_id)
 
     def watch(self, data_id: str, seen_md5: str | None, wake: Wake, stop: StopSignal) -> None:
         from sentinel_core.datasources.nacos.grpc_watch import Watched
@@ -82,18 +73,6 @@ class GrpcTransport:
         if client is not None and client.pid == os.getpid():
             client.close()
 
-    def _ask(self, ask: Callable[[Client], _T]) -> _T:
-        client = self._of_this_process()
-        client.token = self._token()
-        try:
-            return ask(client)
-        except SourceDenied:
-            token = self._token(renew=True)
-            if token == client.token:
-                raise
-            client.token = token
-            return ask(client)
-
     def _of_this_process(self) -> Client:
         from sentinel_core.datasources.nacos.grpc_client import Client
 
@@ -104,7 +83,7 @@ class GrpcTransport:
                 self._inherited.append(self._client)
                 self._client = None
             if self._client is None:
-                self._client = Client(self._target, self._monotonic)
+                self._client = Client(self._target, self._monotonic, self._token)
             return self._client
 
 

@@ -6,17 +6,19 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
 from sentinel_core.datasources.nacos.api import md5
-from sentinel_core.datasources.nacos.grpc_errors import LinkLost, explain, is_conflict, is_missing, refusal
+from sentinel_core.datasources.nacos.grpc_errors import LinkLost, explain, is_conflict, is_missing, refusal, wants_login
 from sentinel_core.datasources.nacos.grpc_link import Link
 from sentinel_core.datasources.nacos.grpc_watch import Watches
 from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Value
 
+_HANDSHAKE_S = 2.0
+"""A connection on which nothing comes back so soon is half-open, or its server frozen."""
 _REST_S = 0.5
 """After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
 _LEAST_S = 0.05
@@ -25,12 +27,19 @@ _TORN_LOOKS, _TORN_S = 5, 0.03
 _CLOSED = "nacos: this source was closed"
 
 
+class Token(Protocol):
+    """The access token to show; None where there is no login."""
+
+    def __call__(self, *, renew: bool = False) -> str | None:
+        """`renew`: it was refused, so log in anew. Blocks, bounded; raises DatasourceError."""
+
+
 class Client:
     """Of one process. Thread-safe; every method raises DatasourceError alone and is bounded by the time-out."""
 
-    def __init__(self, target: Target, monotonic: Callable[[], float]) -> None:
+    def __init__(self, target: Target, monotonic: Callable[[], float], token: Token) -> None:
         self.pid = os.getpid()
-        self.token: str | None = None
+        self._token = token
         self.watches = Watches(self._beat)
         self._target = target
         self._monotonic = monotonic
@@ -77,8 +86,8 @@ class Client:
     def _beat(self, md5s: dict[str, str], timeout_s: float) -> list[str]:
         """Registers what is watched, and returns the dataIds whose md5 on the server is another one."""
         request = sdk.ConfigBatchListenRequest(group="", dataId="", tenant="")
-        for data_id, md5 in md5s.items():
-            request.configListenContexts.append(sdk.ConfigListenContext(**self._where(data_id), md5=md5))
+        for data_id, read in md5s.items():
+            request.configListenContexts.append(sdk.ConfigListenContext(**self._where(data_id), md5=read))
         answer = self._ask(request, self._monotonic() + min(timeout_s, self._target.timeout_s))
         return [changed.dataId for changed in answer.changedConfigs]
 
@@ -105,7 +114,9 @@ class Client:
         that is left."""
         link = self._connected(deadline)
         try:
-            answer = link.ask(request, self.token, self._left(deadline) / shares)
+            answer = link.ask(request, self._token(), self._left(deadline) / shares)
+            if wants_login(answer) and self._target.user:
+                answer = link.ask(request, self._token(renew=True), self._left(deadline) / shares)
         except Exception as error:
             raise self._given_up(link, explain(error, link.server, self._target)) from error
         refused = refusal(answer, link.server, self._target)
@@ -143,8 +154,8 @@ class Client:
         while len(failures) < len(servers):
             server, link = servers[self._turn % len(servers)], None
             try:
-                link = Link(server, self._target, lost=self._lost, notified=self.watches.tell)
-                link.open(self._left(deadline) / (len(servers) - len(failures)))
+                link = Link(server, self._target, self._monotonic, lost=self._lost, notified=self.watches.tell)
+                link.open(min(_HANDSHAKE_S, self._left(deadline) / (len(servers) - len(failures))))
                 return link  # noqa: TRY300 - the loop ends here
             except Exception as error:  # noqa: BLE001 - the library raises its own, gRPC's and Python's
                 failures.append(explain(error, server, self._target))

@@ -14,7 +14,7 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target
 
 _OK, _NOT_FOUND, _BAD_REQUEST, _NO_RIGHT, _FAILED = 200, 300, 400, 403, 500
-_CAS = "cas publish fail"
+_CAS, _NOT_GRANTED = "cas publish fail", "authorization failed"
 
 
 class LinkLost(SourceUnavailable):
@@ -61,15 +61,23 @@ def is_conflict(answer: Any) -> bool:
     return answer.resultCode == _FAILED and _CAS in (answer.message or "").lower()
 
 
+def wants_login(answer: Any) -> bool:
+    """Whether the token is missing, unknown or of another time."""
+    return answer.errorCode == _NO_RIGHT and _NOT_GRANTED not in (answer.message or "").lower()
+
+
 def _denial(says: str, target: Target) -> str:
+    if _NOT_GRANTED in says.lower():
+        who = f"the user {target.user}" if target.user else "who holds this token"
+        return (
+            f"denies {who} this: grant a role that may read (and, to publish, write) the group {target.group} in the "
+            f"namespace {target.namespace}"
+        )
     if target.token_file:
         return f"refuses the token in {target.token_file} ({says}); write a valid one into it"
-    if target.user is None:
-        return f"asks for a login ({says}); write &user=NAME and put the password into {PASSWORD_VARIABLE}"
-    return (
-        f"denies the user {target.user} this ({says}): grant a role that may read (and, to publish, write) the "
-        f"namespace {target.namespace}"
-    )
+    if target.user:
+        return f"refuses the login of {target.user} ({says})"
+    return f"asks for a login ({says}); write &user=NAME and the password into the variable {PASSWORD_VARIABLE}"
 
 
 def _of_rpc(code: str, says: str, at: str, target: Target) -> DatasourceError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,8 +16,8 @@ from sentinel_core.datasources.nacos import grpc_sdk as sdk
 from sentinel_core.datasources.nacos.target import Target
 
 _PORT_OFFSET = 1000
-_SETTLE_S = 0.1
-"""Servers that do not confirm a handshake have taken it after this time."""
+_OK = 200
+_LOOK_S = 0.02
 _OPTIONS = (
     # No keepalive: the server cuts off who pings more often than every five minutes.
     ("grpc.max_receive_message_length", 2 * MAX_BYTES),  # 4 MiB by default; JSON in JSON grows
@@ -31,7 +32,13 @@ class Link:
     """Thread-safe. Opened once; when it has ended it is of no use any more. Raises what gRPC and the library raise."""
 
     def __init__(
-        self, server: str, target: Target, *, lost: Callable[[Link, str], None], notified: Callable[[str], None]
+        self,
+        server: str,
+        target: Target,
+        monotonic: Callable[[], float],
+        *,
+        lost: Callable[[Link, str], None],
+        notified: Callable[[str], None],
     ) -> None:
         """`server` is `host:port` of HTTP. `lost` and `notified` (with the dataId of each change that the server tells)
         are called from a thread of the link's."""
@@ -40,27 +47,32 @@ class Link:
         self._target = target
         self._lost = lost
         self._notified = notified
-        self._confirmed = threading.Event()
+        self._monotonic = monotonic
         self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._channel = _channel(server, target)
         self._requests = sdk.RequestStub(self._channel)
         self._stream: Any = None
 
     def open(self, timeout_s: float) -> None:
-        """ConnectionError where the server says that it is not ready."""
+        """Raises ConnectionError where the server says that it is not ready."""
+        deadline = self._monotonic() + timeout_s
         check = self.ask(sdk.ServerCheckRequest(), None, timeout_s)
-        if check.resultCode != 200:
+        if check.resultCode != _OK:
             raise ConnectionError(check.message or "the server is still starting")
         self._stream = sdk.BiRequestStreamStub(self._channel).requestBiStream(iter(self._outgoing.get, None))
         threading.Thread(target=self._listen, name="sentinel-nacos-pushes", daemon=True).start()
+        self._outgoing.put(sdk.GrpcUtils.convert_request_to_payload(self._introduction()))
+        # The server does not always say when it has taken that; until then it refuses everything.
+        while (health := self.ask(sdk.HealthCheckRequest(), None, deadline - self._monotonic())).resultCode != _OK:
+            if self.ended or self._monotonic() > deadline:
+                raise ConnectionError(health.message or "the server takes no connection")
+            time.sleep(_LOOK_S)
+
+    def _introduction(self) -> Any:
         labels = {"source": "sdk", "module": "config", "AppName": "sentinel", "taskId": "0"}
-        setup = sdk.ConnectionSetupRequest(
+        return sdk.ConnectionSetupRequest(
             clientVersion="Nacos-Python-Client:v3.2.0", tenant=self._target.tenant, labels=labels, abilityTable={}
         )
-        self._outgoing.put(sdk.GrpcUtils.convert_request_to_payload(setup))
-        confirms = check.supportAbilityNegotiation
-        if not self._confirmed.wait(timeout_s if confirms else _SETTLE_S) and confirms:
-            raise TimeoutError
 
     def ask(self, request: Any, token: str | None, timeout_s: float) -> Any:
         """The server's answer, a refusal among them."""
@@ -103,8 +115,6 @@ class Link:
             answer = sdk.NotifySubscriberResponse()
         elif isinstance(request, sdk.ClientDetectionRequest):
             answer = sdk.ClientDetectionResponse()
-        elif isinstance(request, sdk.SetupAckRequest):
-            self._confirmed.set()
         if answer is not None:
             answer.set_request_id(request.get_request_id())
             yield answer

@@ -26,8 +26,8 @@ with warnings.catch_warnings():  # deprecated uses of pydantic in what the libra
     from v2.nacos.transport.model.internal_request import (
         ClientDetectionRequest,
         ConnectionSetupRequest,
+        HealthCheckRequest,
         ServerCheckRequest,
-        SetupAckRequest,
     )
     from v2.nacos.transport.model.internal_response import ClientDetectionResponse, NotifySubscriberResponse
 
@@ -43,8 +43,8 @@ __all__ = [
     "ConfigRemoveRequest",
     "ConnectionSetupRequest",
     "GrpcUtils",
+    "HealthCheckRequest",
     "NotifySubscriberResponse",
     "RequestStub",
     "ServerCheckRequest",
-    "SetupAckRequest",
 ]

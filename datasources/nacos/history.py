@@ -14,6 +14,7 @@ from sentinel_core.datasources.provenance import decode, rules_digest
 from sentinel_core.rules import Provenance, Revision, SourceText
 
 _PAGE = 100
+_EDITOR_S = 1.0
 _SLACK_MS = 5000
 """By so much a history's time and that of a content differ at most; and by so much provenance stands before it."""
 _MD5_SHOWN = 12
@@ -63,9 +64,10 @@ def at(api: Api, item: Item, version: str) -> Revision:
 
 
 def editor(api: Api, data_id: str) -> Provenance:
-    """Who wrote what stands there, where that was no publish of ours. Nobody, where the history may not be read."""
+    """Who wrote what stands there, where that was no publish of ours. Nobody, where the history cannot be read soon:
+    the rules wait for it."""
     try:
-        entry = next(iter(api.entries(data_id, 1, 1)), None)
+        entry = next(iter(api.entries(data_id, 1, 1, _EDITOR_S)), None)
     except DatasourceError:
         entry = None
     return _edit(entry) if entry else Provenance(channel="console")

@@ -189,7 +189,7 @@ class NacosServer(Server):
         """What its database holds: what a publish wrote is there at once."""
         asked = urllib.parse.urlencode(self._where(data_id, namespace, group))
         path = f"/v3/admin/cs/config?{asked}" if self.major == 3 else f"/v1/cs/configs?show=all&{asked}"
-        _, body = self._ask("GET", path)
+        _, body = self._entered("GET", path)
         found = json.loads(body) if body else None
         found = found["data"] if self.major == 3 and found else found
         return found["content"].encode() if isinstance(found, dict) else None
@@ -198,7 +198,7 @@ class NacosServer(Server):
         """What it tells those who follow: what was written is there a moment later."""
         asked = urllib.parse.urlencode(self._where(data_id, namespace, group))
         path = "/v3/client/cs/config" if self.major == 3 else "/v1/cs/configs"
-        code, body = self._ask("GET", f"{path}?{asked}")
+        code, body = self._entered("GET", f"{path}?{asked}")
         if self.major == 2:
             return body if code == 200 else None
         found = json.loads(body)["data"]
@@ -224,11 +224,15 @@ class NacosServer(Server):
         return {"tenant": namespace, "group": group, "dataId": data_id}
 
     def _checked(self, method: str, path: str, form: dict[str, Any] | None = None) -> bytes:
+        code, body = self._entered(method, path, form)
+        assert code == 200, (code, body[:500])
+        return body
+
+    def _entered(self, method: str, path: str, form: dict[str, Any] | None = None) -> tuple[int, bytes]:
         code, body = self._ask(method, path, form)
         if code == 403 and self._log_in():  # its token has expired
             code, body = self._ask(method, path, form)
-        assert code == 200, (code, body[:500])
-        return body
+        return code, body
 
     def _ask(self, method: str, path: str, form: dict[str, Any] | None = None) -> tuple[int, bytes]:
         headers = {"accessToken": self._token} if self._token else {}
