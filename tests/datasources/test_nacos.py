@@ -38,7 +38,7 @@ ADA = Provenance(
     published_at=datetime(2026, 11, 30, 9, tzinfo=UTC),
     rollback_of="7",
 )
-MANNERS = [(3, "http"), (2, "http")]
+MANNERS = [(3, "http"), (2, "http"), (3, "grpc"), (2, "grpc")]
 """Servers, and how they are spoken to: what stands here holds for all."""
 
 
