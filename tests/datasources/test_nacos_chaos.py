@@ -55,13 +55,16 @@ class Follower:
 class Followers:
     """One a transport, all of one dataId; what is said of them holds for each."""
 
-    def __init__(self, server: NacosServer, group: str, make_recorder: Callable[[], Any], port: int = 0) -> None:
+    def __init__(
+        self, server: NacosServer, group: str, make_recorder: Callable[[], Any], port: int = 0, timeout: str = "5s"
+    ) -> None:
         self.server, self.group = server, group
         (item,) = datasources.open(server.uri(group=group)).items(["flow"])
         self.key = item.key
         self.put(A)
-        address = server.uri(group=group, user=nacos.ADMIN).replace(f":{server.port}", f":{port or server.port}")
-        self.each = {name: Follower(f"{address}&transport={name}&interval=1s", make_recorder()) for name in TRANSPORTS}
+        uri = server.uri(group=group, user=nacos.ADMIN, interval="1s", timeout=timeout)
+        uri = uri.replace(f":{server.port}", f":{port or server.port}")
+        self.each = {name: Follower(f"{uri}&transport={name}", make_recorder()) for name in TRANSPORTS}
         assert all(follower.subscription.wait_ready(10) for follower in self.each.values()), self.states()
 
     def put(self, content: bytes) -> None:
@@ -118,9 +121,9 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def follow(recorder: Any, request: pytest.FixtureRequest) -> Iterator[Follow]:
     with ExitStack() as stack:
 
-        def start(server: NacosServer, port: int = 0) -> Followers:
+        def start(server: NacosServer, port: int = 0, **options: str) -> Followers:
             group = f"g{abs(hash(request.node.nodeid))}"
-            followers = Followers(server, group, type(recorder), port)
+            followers = Followers(server, group, type(recorder), port, **options)
             stack.callback(followers.close)
             return followers
 
@@ -161,15 +164,15 @@ def test_a_cut_off_store_is_noticed_and_its_change_is_active_soon(
 
 
 def test_a_channel_that_dies_without_a_word_is_noticed(server: NacosServer, follow: Follow, link: list[Proxy]) -> None:
-    followers = follow(server, link[0].port)
+    followers = follow(server, link[0].port, timeout="2s")
     for each in link:
         each.swallow()
     followers.wait_state(State.STALE, NOTICED_S)
     followers.put(B)
     for each in link:
         each.restore()
-    # What was begun on a dead connection has its own time-out; then a new one is made.
-    followers.wait_active(B, 5 + BACK_S)
+    # What was begun on a dead connection has its own time-out of 2 s; then a new one is made.
+    followers.wait_active(B, 2 + BACK_S)
     assert followers.contents() == [[A, B]] * 2
 
 
