@@ -21,6 +21,7 @@ from sentinel_core.datasources.contract import (
     Item,
     Reading,
     SourceConflict,
+    SourceDenied,
     SourceMisconfigured,
     SourceUnavailable,
     StopSignal,
@@ -166,7 +167,7 @@ class NacosSource:
                 self._remove(provenance_of(item.key))
                 return Written("", ())
             written = self._put(item, item.key, content, standing)
-        except SourceConflict:
+        except (SourceConflict, SourceDenied, SourceMisconfigured):  # it was not written
             self._put_back(provenance_of(item.key), mark, beside)
             raise
         found = self._revision(item, written)
