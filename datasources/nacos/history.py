@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ _PAGE = 100
 _EDITOR_S = 1.0
 _SLACK_MS = 5000
 """By so much a history's time and that of a content differ at most; and by so much provenance stands before it."""
-_MD5_SHOWN = 12
+_MD5_SHOWN, _SHORTEST = 12, 4
 
 
 class _Told(NamedTuple):
@@ -33,30 +34,26 @@ def version_of(content_md5: str, time_ms: int) -> str:
     return f"{content_md5[:_MD5_SHOWN]}-{time_ms}"
 
 
-def history(api: Api, item: Item, *, limit: int) -> list[Revision]:
-    """Newest first. Raises DatasourceError."""
-    current = api.stored(item.key)
-    told = _provenances(api, item.key)
-    found: list[Revision] = []
-    for entry, content in _contents(api, item.key, current):
-        if len(found) >= limit:
-            break
+def history(api: Api, item: Item, told_now: Value | None) -> Iterator[Revision]:
+    """Newest first; `told_now` is what a read says that stands there. Raises DatasourceError, also while it goes on."""
+    told = _Provenances(api, item.key)
+    newest = True
+    for entry, content in _contents(api, item.key):
         if content:
-            found.append(_revision(item, entry, content, told))
-    if current is not None and found and found[0].texts[0].content == current.content:
-        # What stands there is called as a read calls it.
-        version = version_of(current.md5, current.modified_ms)
-        found[0] = Revision(found[0].texts, item.source, version, found[0].provenance)
-    return found
+            revision = _revision(item, entry, content, told)
+            if newest and told_now is not None and told_now.content == content:
+                # What stands there is called as a read calls it.
+                revision = replace(revision, version=version_of(told_now.md5, told_now.modified_ms))
+            yield revision
+        newest = False
 
 
-def at(api: Api, item: Item, version: str) -> Revision:
+def at(api: Api, item: Item, told_now: Value | None, version: str) -> Revision:
     """The revision of that name, or the newest whose md5 begins with it. Raises SourceMisconfigured."""
     digest, _, time_text = version.partition("-")
-    for revision in history(api, item, limit=1 << 30):
+    for revision in history(api, item, told_now) if len(digest) >= _SHORTEST else ():
         its_digest, _, its_time = revision.version.partition("-")
-        same_time = not time_text or _near(time_text, its_time)
-        if len(digest) >= 4 and its_digest.startswith(digest) and same_time:
+        if its_digest.startswith(digest) and (not time_text or _near(time_text, its_time)):
             return revision
     raise SourceMisconfigured(
         f"{item.source}: {version} is not a revision that Nacos remembers; `sentinelctl rules history` lists them"
@@ -95,11 +92,12 @@ def _entries(api: Api, data_id: str) -> Iterator[Entry]:
         page += 1
 
 
-def _contents(api: Api, data_id: str, current: Value | None) -> Iterator[tuple[Entry, bytes | None]]:
+def _contents(api: Api, data_id: str) -> Iterator[tuple[Entry, bytes | None]]:
     """Each entry, newest first, with what stood there after it; None after a deletion, and where it is not known.
 
     An entry of a creation holds what came; the others hold what went, so what came stands in the entry after.
     """
+    current = api.stored(data_id)
     after = current.content if current else None
     for entry in _entries(api, data_id):
         if entry.operation == "I":
@@ -110,26 +108,44 @@ def _contents(api: Api, data_id: str, current: Value | None) -> Iterator[tuple[E
             after = api.recorded(data_id, entry.number)
 
 
-def _provenances(api: Api, data_id: str) -> list[_Told]:
-    beside = provenance_of(data_id)
-    told = []
-    for entry, content in _contents(api, beside, api.stored(beside)):
-        if content and (found := decode(content)) is not None:
-            told.append(_Told(entry.time_ms, *found))
-    return told
+class _Provenances:
+    """What stood beside a dataId, fetched as far back as it is asked for."""
+
+    def __init__(self, api: Api, data_id: str) -> None:
+        self._more = _contents(api, provenance_of(data_id))
+        self._known: list[_Told] = []
+
+    def _newest_first(self) -> Iterator[_Told]:
+        yield from self._known
+        for entry, content in self._more:
+            if content and (found := decode(content)) is not None:
+                self._known.append(_Told(entry.time_ms, *found))
+                yield self._known[-1]
+
+    def of(self, digest: str, time_ms: int) -> Provenance | None:
+        """What stood beside rules of this digest, written at that time."""
+        for each in self._newest_first():
+            if each.time_ms <= time_ms + _SLACK_MS and each.digest == digest:
+                return each.provenance
+            if each.time_ms < time_ms - _SLACK_MS:
+                break
+        return None
+
+    def name_of(self, version: str) -> str:
+        """The version as a rollback that undid it called it: a history's times are a little off."""
+        content_md5, _, time_text = version.partition("-")
+        for each in self._known:
+            named_md5, _, named_time = (each.provenance.rollback_of or "").partition("-")
+            if named_md5 == content_md5 and _near(named_time, time_text):
+                return f"{named_md5}-{named_time}"
+        return version
 
 
-def _revision(item: Item, entry: Entry, content: bytes, told: list[_Told]) -> Revision:
+def _revision(item: Item, entry: Entry, content: bytes, told: _Provenances) -> Revision:
     texts = (SourceText(item.key, content, "json"),)
     digest = rules_digest(texts, item.kinds[0])
-    before = (each for each in told if each.time_ms <= entry.time_ms + _SLACK_MS)
-    own = next((each.provenance for each in before if digest is not None and each.digest == digest), None)
-    digest_shown = md5(content)[:_MD5_SHOWN]
-    version = version_of(digest_shown, entry.time_ms)
-    for each in told:  # what a rollback undid is called as it was called then: a history's times are a little off
-        undone = each.provenance.rollback_of or ""
-        if undone.startswith(f"{digest_shown}-") and _near(undone.rpartition("-")[2], str(entry.time_ms)):
-            version = undone
+    own = told.of(digest, entry.time_ms) if digest is not None else None
+    version = told.name_of(version_of(md5(content), entry.time_ms))
     return Revision(texts, item.source, version, own or _edit(entry))
 
 

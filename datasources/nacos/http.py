@@ -70,8 +70,9 @@ def _compared(api: Api, data_id: str, content: bytes, cas_md5: str) -> bool:
     """Compare-and-set for servers that have none over HTTP: the history, which their database writes in one transaction
     with each content, tells whether somebody else wrote between the look and the write. Whoever finds that gives way,
     and puts back what it wrote over."""
-    before = api.stored(data_id)
+    # In this order: what somebody writes between the two is then seen by one of them.
     newest = next(iter(api.entries(data_id, 1, 1)), None)
+    before = api.stored(data_id)
     if before is not None and before.md5 != cas_md5:
         return False
     if not api.publish(data_id, content, None):

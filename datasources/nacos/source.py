@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from itertools import islice
 
 from sentinel_core.datasources.contract import (
     Absent,
@@ -20,6 +21,7 @@ from sentinel_core.datasources.contract import (
     Item,
     Reading,
     SourceConflict,
+    SourceDenied,
     SourceMisconfigured,
     SourceUnavailable,
     StopSignal,
@@ -132,11 +134,11 @@ class NacosSource:
 
     def history(self, item: Item, *, limit: int = 50) -> Sequence[Revision]:
         """As long as Nacos keeps it, 30 days by default; newest first, across deletions. Asked over HTTP."""
-        return history(self._api, item, limit=limit)
+        return list(islice(history(self._api, item, self._value(item.key)), limit))
 
     def at(self, item: Item, version: str) -> Reading:
         """`version` as a revision has it, or the beginning of an md5."""
-        return at(self._api, item, version)
+        return at(self._api, item, self._value(item.key), version)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ class NacosSource:
                 self._remove(provenance_of(item.key))
                 return Written("", ())
             written = self._put(item, item.key, content, standing)
-        except SourceConflict:
+        except (SourceConflict, SourceDenied, SourceMisconfigured):  # it was not written
             self._put_back(provenance_of(item.key), mark, beside)
             raise
         found = self._revision(item, written)

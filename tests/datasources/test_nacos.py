@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -38,7 +39,7 @@ ADA = Provenance(
     published_at=datetime(2026, 11, 30, 9, tzinfo=UTC),
     rollback_of="7",
 )
-MANNERS = [(3, "http"), (2, "http")]
+MANNERS = [(3, "http"), (2, "http"), (3, "grpc"), (2, "grpc")]
 """Servers, and how they are spoken to: what stands here holds for all."""
 
 
@@ -335,3 +336,20 @@ def test_the_end_of_one_subscription_does_not_disturb_another(
     shelf.put(B)
     recorder.wait_active(B)
     assert stays.status()[0].counters.channel_losses == 0
+
+
+def test_a_forked_child_follows_on_connections_of_its_own(shelf: Shelf, recorder: Any, subscribe: Any) -> None:
+    shelf.put(A)
+    subscription = subscribe(shelf.source, recorder)
+    assert subscription.wait_ready(5)
+    child = os.fork()
+    if child == 0:
+        good = False
+        try:
+            subscription.renew_after_fork()
+            good = subscription.wait_ready(10) and recorder.wait(lambda me: me.active == B, 20)
+        finally:
+            os._exit(0 if good else 1)
+    threading.Timer(1, shelf.server.put, (shelf.item.key, B), {"group": shelf.group}).start()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    recorder.wait_active(B)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,36 @@ def test_who_is_no_nacos_is_told_from_one(web: str, error: type[Exception], word
     assert words in refusal(f"nacos://{web}?{HTTP}", error)
 
 
+@pytest.fixture
+def console_of_2() -> Iterator[str]:
+    """The address of one that lists namespaces as the console of Nacos 2 does, and the tests' Nacos 2 cannot."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            listed = {"code": 200, "data": [{"namespace": ""}, {"namespace": "shop"}]}
+            known = self.path.startswith("/nacos/v1/console/namespaces")
+            body = json.dumps(listed).encode() if known else b"config data not exist"
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Not to stderr."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("namespace", "words"), [("nowhere", "there is no namespace nowhere"), ("shop", "is missing")])
+def test_the_console_of_nacos_2_tells_which_namespaces_there_are(console_of_2: str, namespace: str, words: str) -> None:
+    found = read(f"nacos://{console_of_2}/{namespace}?{HTTP}")
+    assert isinstance(found, Absent)
+    assert words in found.reason
+
+
 # -- TLS ---------------------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +161,7 @@ class Encrypted(NacosServer):
             "server.ssl.enabled": "true",
             "server.ssl.certificate": f"file:{certificate}",
             "server.ssl.certificate-private-key": f"file:{key}",
+            "server.tomcat.max-http-form-post-size": "2MB",  # as it is where nobody has set it
         }
         super().__init__(folder, properties=properties)
 
@@ -150,6 +183,19 @@ def test_tls_reads_and_writes(encrypted: Encrypted) -> None:
     found = source.read(item)
     assert isinstance(found, Revision)
     assert found.texts[0].content == RULES
+    source.close()
+
+
+def test_a_content_that_the_web_server_cuts_off_says_what_to_do(encrypted: Encrypted) -> None:
+    source = datasources.open(encrypted.uri(ca=str(encrypted.ca), transport="http", group="large"))
+    (item,) = source.items(["flow"])
+    text = SourceText("r", b'[{"resource": "' + b"x" * 3_000_000 + b'"}]', "json")
+    assert isinstance(source, Writable)
+    with pytest.raises(SourceMisconfigured, match=r"takes no 2\.9 MiB over HTTP.*max-http-form-post-size"):
+        source.write(item, (text,), expected=None, provenance=Provenance())
+    assert isinstance(source.read(item), Absent)
+    beside = source._transport().get(f"{item.key}.provenance")  # type: ignore[attr-defined]
+    assert beside is None, "put back, since nothing was written"
     source.close()
 
 
