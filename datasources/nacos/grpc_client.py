@@ -54,6 +54,7 @@ class Client:
         self._lock = threading.Lock()
         self._connecting = threading.Lock()
         self._link: Link | None = None
+        self._opening: Link | None = None
         self._turn = 0
         """Counts servers given up; the next one is tried."""
         self._rest: tuple[float, DatasourceError] | None = None
@@ -156,7 +157,9 @@ class Client:
         while len(failures) < len(servers):
             server, link = servers[self._turn % len(servers)], None
             try:
+                self._check_open()
                 link = Link(server, self._target, self._monotonic, lost=self._lost, notified=self.watches.tell)
+                self._opening = link
                 link.open(min(_HANDSHAKE_S, self._left(deadline) / (len(servers) - len(failures))))
                 return link  # noqa: TRY300 - the loop ends here
             except Exception as error:  # noqa: BLE001 - the library raises its own, gRPC's and Python's
@@ -187,9 +190,10 @@ class Client:
     def close(self) -> None:
         self._closed = True
         with self._lock:
-            link, self._link = self._link, None
-        if link is not None:
-            link.close()
+            links, self._link = (self._link, self._opening), None
+        for link in links:
+            if link is not None:
+                link.close()
         self.watches.end(SourceUnavailable(_CLOSED))
 
 

@@ -153,7 +153,7 @@ def test_the_console_of_nacos_2_tells_which_namespaces_there_are(console_of_2: s
 
 
 class Encrypted(NacosServer):
-    """Nacos 3 whose web server speaks TLS."""
+    """Nacos 3 that speaks TLS."""
 
     def __init__(self, folder: Path) -> None:
         self.ca, certificate, key = nacos.make_certificate(folder / "pki")
@@ -161,6 +161,9 @@ class Encrypted(NacosServer):
             "server.ssl.enabled": "true",
             "server.ssl.certificate": f"file:{certificate}",
             "server.ssl.certificate-private-key": f"file:{key}",
+            "nacos.remote.server.rpc.tls.enableTls": "true",
+            "nacos.remote.server.rpc.tls.certChainFile": f"file:{certificate}",
+            "nacos.remote.server.rpc.tls.certPrivateKey": f"file:{key}",
             "server.tomcat.max-http-form-post-size": "2MB",  # as it is where nobody has set it
         }
         super().__init__(folder, properties=properties)
@@ -175,8 +178,9 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
     server.stop()
 
 
-def test_tls_reads_and_writes(encrypted: Encrypted) -> None:
-    source = datasources.open(encrypted.uri(ca=str(encrypted.ca), transport="http"))
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_tls_reads_and_writes(encrypted: Encrypted, transport: str) -> None:
+    source = datasources.open(encrypted.uri(ca=str(encrypted.ca), transport=transport, group=transport))
     (item,) = source.items(["flow"])
     assert isinstance(source, Writable)
     source.write(item, (SourceText("r", RULES, "json"),), expected=None, provenance=Provenance())
@@ -214,9 +218,15 @@ def test_what_is_wrong_with_tls_is_said(encrypted: Encrypted, query: str, error:
     assert words in refusal(f"nacos://{encrypted.address}?{HTTP}{query}", error)
 
 
-def test_a_certificate_for_another_name_is_said(encrypted: Encrypted) -> None:
-    says = refusal(f"nacos://localhost:{encrypted.port}?{HTTP}&ca={encrypted.ca}", SourceDenied)
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_a_certificate_for_another_name_is_said(encrypted: Encrypted, transport: str) -> None:
+    says = refusal(f"nacos://localhost:{encrypted.port}?transport={transport}&ca={encrypted.ca}", SourceDenied)
     assert "the server's certificate is for another name" in says
+
+
+def test_who_signed_no_certificate_of_grpc_is_said(encrypted: Encrypted) -> None:
+    says = refusal(f"nacos://{encrypted.address}?transport=grpc&tls=true", SourceDenied)
+    assert "is not vouched for by the authorities of this system; name its CA with &ca=FILE" in says
 
 
 def test_tls_to_one_who_does_not_speak_it_is_said() -> None:
