@@ -170,6 +170,7 @@ class NacosSource:
         except (SourceConflict, SourceDenied, SourceMisconfigured):  # it was not written
             self._put_back(provenance_of(item.key), mark, beside)
             raise
+        self._check_mark(item, mark)
         found = self._revision(item, written)
         return Written(found.version, found.texts)
 
@@ -205,18 +206,17 @@ class NacosSource:
         wanted = md5(content)
         if before is not None and before.md5 == wanted:
             return before
-        conflict = SourceConflict(f"{item.source} was changed meanwhile; read it again and repeat the change on top")
         try:
             claimed = self._transport().publish(data_id, content, before.md5 if before else _NOTHING_MD5)
             if not claimed:
-                raise conflict
+                raise self._conflict(item)
             deadline = self._monotonic() + _READABLE_S
             while self._monotonic() < deadline:
                 found = self._transport().get(data_id)
                 if found is not None and found.md5 == wanted:
                     return found
                 if found is not None and (before is None or found.md5 != before.md5):
-                    raise conflict
+                    raise self._conflict(item)
                 time.sleep(_LOOK_S)
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}. Whether it was written is not known: read it again") from error
@@ -224,6 +224,20 @@ class NacosSource:
             f"{item.source}: Nacos acknowledged the write and does not show it after {_READABLE_S:g} s. Whether it was "
             "written is not known: read it again"
         )
+
+    def _check_mark(self, item: Item, mark: bytes) -> None:
+        """Servers before 3 may let two write the provenance where none stood. If both wrote the same rules, they are
+        those of the one whose provenance stands; if not, the content has decided, and its provenance is put right."""
+        standing = self._value(provenance_of(item.key))
+        if standing is not None and standing.content == mark:
+            return
+        theirs, ours = (decode(each) if each else None for each in (standing and standing.content, mark))
+        if theirs is not None and ours is not None and theirs[1] == ours[1]:
+            raise self._conflict(item)
+        self._transport().publish(provenance_of(item.key), mark, standing.md5 if standing else _NOTHING_MD5)
+
+    def _conflict(self, item: Item) -> SourceConflict:
+        return SourceConflict(f"{item.source} was changed meanwhile; read it again and repeat the change on top")
 
     def _put_back(self, data_id: str, mark: bytes, before: Value | None) -> None:
         """Where that fails, the mark stays: it fits no content, and so it counts for nothing."""

@@ -191,8 +191,12 @@ def test_a_write_is_refused_where_another_revision_stands(shelf: Shelf) -> None:
     assert (shelf.read().texts[0].content, shelf.read().provenance.channel) == (B, "console")
 
 
+@pytest.mark.parametrize("alike", [False, True], ids=["other-rules", "same-rules"])
 @pytest.mark.parametrize("standing", [None, A], ids=["absent", "present"])
-def test_of_many_writers_at_once_one_at_most_is_told_success(shelf: Shelf, standing: bytes | None) -> None:
+def test_of_many_writers_at_once_one_at_most_is_told_success(shelf: Shelf, standing: bytes | None, alike: bool) -> None:
+    def rules(number: int) -> bytes:
+        return f'[{{"resource": "w{0 if alike else number}", "count": 1}}]'.encode()
+
     expected = shelf.write(standing, None) if standing else None
     outcomes: dict[int, Any] = {}
     gate = threading.Barrier(6)
@@ -200,8 +204,8 @@ def test_of_many_writers_at_once_one_at_most_is_told_success(shelf: Shelf, stand
     def write(number: int) -> None:
         gate.wait()
         try:
-            content = f'[{{"resource": "w{number}", "count": 1}}]'.encode()
-            outcomes[number] = shelf.write(content, expected, Provenance(author=f"writer {number}", channel="cli"))
+            who = Provenance(author=f"writer {number}", channel="cli")
+            outcomes[number] = shelf.write(rules(number), expected, who)
         except SourceConflict as error:
             outcomes[number] = error
 
@@ -215,7 +219,7 @@ def test_of_many_writers_at_once_one_at_most_is_told_success(shelf: Shelf, stand
     assert len(won) <= 1
     if won:
         found = shelf.read()
-        assert found.texts[0].content == f'[{{"resource": "w{won[0]}", "count": 1}}]'.encode()
+        assert found.texts[0].content == rules(won[0])
         assert found.provenance.author == f"writer {won[0]}"
 
 
