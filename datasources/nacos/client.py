@@ -45,7 +45,7 @@ class Client:
         self._generations: dict[str, int] = {}
         self._token: tuple[str, float] | None = None
         """With the time at which it is to be renewed."""
-        self._rest: tuple[float, DatasourceError] | None = None
+        self._rest: tuple[float, str] | None = None
         """Until when nobody is tried, and why."""
 
     def generation(self, timeout_s: float | None = None) -> int:
@@ -71,16 +71,16 @@ class Client:
             encoded(form) if form is not None else None,
             {"Content-Type": "application/x-www-form-urlencoded;charset=UTF-8", **(headers or {})},
         )
-        repeatable = request.may_repeat or held is not None
 
         def send(server: str, timeout_s: float) -> Answer:
             return self._entered(server, request, timeout_s, held)
 
-        return self._attempt(send, timeout_s or self.target.timeout_s, once=not repeatable)
+        return self._attempt(send, timeout_s or self.target.timeout_s, once=not request.may_repeat)
 
     def _attempt(self, send: Callable[[str, float], _T], timeout_s: float, *, once: bool) -> _T:
-        if self._rest is not None and self._monotonic() < self._rest[0]:
-            raise type(self._rest[1])(str(self._rest[1]))
+        rest = self._rest
+        if rest is not None and self._monotonic() < rest[0]:
+            raise SourceUnavailable(rest[1])
         servers = self.target.servers
         tries = 1 if once else len(servers)
         failures: list[DatasourceError] = []
@@ -95,9 +95,9 @@ class Client:
                 failures.append(error)
                 self._give_up(server, turn)
                 if len(failures) == tries:
-                    joined = SourceUnavailable("; ".join(dict.fromkeys(map(str, failures))))
+                    joined = "; ".join(dict.fromkeys(map(str, failures)))
                     self._rest = (self._monotonic() + _REST_S, joined)
-                    raise joined from error
+                    raise SourceUnavailable(joined) from error
             else:
                 self._rest = None
                 return answer
