@@ -18,6 +18,8 @@ _PAGE = 100
 _EDITOR_S = 1.0
 _SLACK_MS = 5000
 """By so much a history's time and that of a content differ at most; and by so much provenance stands before it."""
+_JITTER_MS = 100
+"""By so much servers before 3 tell the time of a content too early."""
 _MD5_SHOWN, _SHORTEST = 12, 4
 
 
@@ -41,16 +43,15 @@ def history(api: Api, item: Item, told_now: Value | None) -> Iterator[Revision]:
     for entry, content in _contents(api, item.key):
         if content:
             revision = _revision(item, entry, content, told)
-            if (
-                newest
-                and told_now is not None
-                and told_now.content == content
-                and told_now.modified_ms >= entry.time_ms
-            ):
-                # What stands there is called as a read calls it. An older time is that of the same content before.
-                revision = replace(revision, version=version_of(told_now.md5, told_now.modified_ms))
-            yield revision
+            yield replace(revision, version=_now(told_now, entry) or revision.version) if newest else revision
         newest = False
+
+
+def _now(told_now: Value | None, entry: Entry) -> str | None:
+    """What a read calls what the newest entry wrote. One with an older time has not seen that yet."""
+    if told_now is None or told_now.modified_ms < entry.time_ms - _JITTER_MS:
+        return None
+    return version_of(told_now.md5, told_now.modified_ms)
 
 
 def at(api: Api, item: Item, told_now: Value | None, version: str) -> Revision:

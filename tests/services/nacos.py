@@ -281,8 +281,14 @@ def guarded(major: int = 3) -> NacosServer:
 
 def _kept(server: NacosServer) -> NacosServer:
     atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
-    atexit.register(server.stop)
+    atexit.register(_end, server)  # before the folder goes
     return server.start()
+
+
+def _end(server: NacosServer) -> None:
+    """At once: who runs tests in several processes does not wait long for the end of each."""
+    if server._process is not None:
+        server.kill()
 
 
 def _free_port() -> int:
