@@ -37,6 +37,7 @@ _COMMON = {
     "nacos.core.auth.plugin.nacos.token.secret.key": "bG9jYWwtdGVzdC1vbmx5LXNlY3JldC1rZXktMDEyMzQ1Njc4OQ==",
     "nacos.inetutils.ip-address": HOST,
     "server.address": HOST,
+    "db.pool.config.connectionTimeout": "60000",  # on a busy machine its database is not there in the 3 s it is given
     "server.error.include-message": "ALWAYS",
     "server.tomcat.accesslog.enabled": "false",
     "server.tomcat.max-http-form-post-size": "64MB",
