@@ -41,8 +41,13 @@ def history(api: Api, item: Item, told_now: Value | None) -> Iterator[Revision]:
     for entry, content in _contents(api, item.key):
         if content:
             revision = _revision(item, entry, content, told)
-            if newest and told_now is not None and told_now.content == content:
-                # What stands there is called as a read calls it.
+            if (
+                newest
+                and told_now is not None
+                and told_now.content == content
+                and told_now.modified_ms >= entry.time_ms
+            ):
+                # What stands there is called as a read calls it. An older time is that of the same content before.
                 revision = replace(revision, version=version_of(told_now.md5, told_now.modified_ms))
             yield revision
         newest = False

@@ -264,6 +264,14 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A Nacos takes 500 MB and ten seconds of two cores to start: tests that share one run in one process."""
+    for item in items:
+        if "nacos" in item.nodeid:
+            shares = item.path.stem in {"test_contract", "test_nacos", "test_nacos_store"}
+            item.add_marker(pytest.mark.xdist_group("nacos" if shares else item.path.stem))
+
+
 @pytest.fixture(params=WORLDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     # How long a file must be quiet is the subject of test_file.py; here it would only be waited for.

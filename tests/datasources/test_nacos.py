@@ -30,6 +30,7 @@ from tests.services.server import wait_until
 A = b'[{"resource": "a", "count": 1}]'
 B = b'[{"resource": "b", "count": 2}]'
 C = b'[{"resource": "c", "count": 3}]'
+D = b'[{"resource": "d", "count": 4}]'
 ADA = Provenance(
     commit_hash="c0ffee",
     author="Ada Example <ada@example.com>",
@@ -278,11 +279,11 @@ def test_the_past_can_be_read_with_its_authors_across_a_deletion(shelf: Shelf) -
     shelf.write(B, first, Provenance(author="Bob", channel="git", rollback_of=first))
     shelf.put(C)
     shelf.delete()
-    shelf.put(B)
+    shelf.put(D)
     found = shelf.source.history(shelf.item)
-    assert [each.texts[0].content for each in found] == [B, C, B, A]
-    assert [each.provenance.author for each in found] == ["Bob", "unknown <127.0.0.1>", "Bob", ADA.author]
-    assert [each.provenance.channel for each in found] == ["git", "console", "git", "cli"]
+    assert [each.texts[0].content for each in found] == [D, C, B, A]
+    assert [each.provenance.author for each in found] == [*["unknown <127.0.0.1>"] * 2, "Bob", ADA.author]
+    assert [each.provenance.channel for each in found] == ["console", "console", "git", "cli"]
     assert shelf.source.history(shelf.item, limit=1) == found[:1]
     assert found[0].version == shelf.read().version
     assert found[3].version == first, "what a rollback undid is called as it was called then"

@@ -28,6 +28,7 @@ GROUP = "SENTINEL_GROUP"
 MAJORS = (3, 2)
 _OFFSETS = (0, 1000, 1001, -1000)
 """HTTP, gRPC of clients, gRPC between servers, raft."""
+_FAILED = (b"APPLICATION FAILED TO START", b"Nacos failed to start", b"Start destroying ThreadPool")
 _MEMORY = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _COMMON = {
     "nacos.core.auth.system.type": "nacos",
@@ -95,6 +96,7 @@ class NacosServer(Server):
         self.folder = folder
         self.port = _free_port()
         self._token: str | None = None
+        self._log_from = 0
         self._tls = "server.ssl.enabled" in (properties or {})
         lines = _COMMON | (_OF_3 if major == 3 else _OF_2)
         lines["nacos.core.auth.plugin.nacos.token.expire.seconds"] = str(token_s)
@@ -125,13 +127,14 @@ class NacosServer(Server):
             f"-Dnacos.home={self.folder}",
             f"-Duser.home={self.folder}",
             f"-Dspring.config.additional-location=file:{self.folder / 'conf'}/",
+            "-Dderby.system.durability=test",  # a test's data need not outlive the machine
             f"-Dderby.stream.error.file={self.folder / 'derby.log'}",
             *("-cp", f"{jars / 'classes'}:{hessian}:{jars / 'lib'}/*", "NacosLauncher"),
         ]
 
     def _is_ready(self) -> bool:
         if not (accepts(self.port) and accepts(self.port + 1000)):
-            return False
+            return self._failed()  # there is nothing to wait for
         if self._tls:
             return True
         path = "/v3/admin/core/state/readiness" if self.major == 3 else "/v1/cs/configs?dataId=a&group=b"
@@ -145,7 +148,17 @@ class NacosServer(Server):
 
     def start(self) -> NacosServer:  # type: ignore[override]  # the same, and handy
         """On the same ports and data as before; returns when it answers, and with `auth` when it lets its admin in."""
-        super().start()
+        new = not (self.folder / "data").exists()
+        for last in (False, True):
+            self._log_from = self.log.stat().st_size if self.log.exists() else 0
+            super().start()
+            if not self._failed():
+                break
+            self.stop()
+            # Its database gives up after ten seconds, which a busy machine does not keep.
+            if last or not new:
+                raise RuntimeError(f"Nacos did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+            shutil.rmtree(self.folder / "data")
         if self.auth:
             self._token = None
             if self.major == 3:  # refused where it was done at an earlier start
@@ -155,6 +168,13 @@ class NacosServer(Server):
                 assert time.monotonic() < deadline, self.log.read_text()[-2000:]
                 time.sleep(0.2)
         return self
+
+    def _failed(self) -> bool:
+        """It then goes on running, and answers nobody."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_from)
+            told = log.read()
+        return any(words in told for words in _FAILED)
 
     def _log_in(self) -> bool:
         path = "/v3/auth/user/login" if self.major == 3 else "/v1/auth/users/login"
