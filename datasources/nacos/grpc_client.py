@@ -116,12 +116,13 @@ class Client:
         """An answer that says yes, that nothing is there, or that something else is. It may take its share of the time
         that is left."""
         link = self._connected(deadline)
+        timeout_s = self._left(deadline) / shares
         try:
-            answer = link.ask(request, self._token(), self._left(deadline) / shares)
+            answer = link.ask(request, self._token(), timeout_s)
             if wants_login(answer) and self._target.user:
                 answer = link.ask(request, self._token(renew=True), self._left(deadline) / shares)
         except Exception as error:
-            raise self._given_up(link, explain(error, link.server, self._target)) from error
+            raise self._given_up(link, explain(error, link.server, self._target, timeout_s)) from error
         refused = refusal(answer, link.server, self._target)
         if refused is not None:
             raise self._given_up(link, refused)
@@ -156,14 +157,15 @@ class Client:
         servers, failures = self._target.servers, list[DatasourceError]()
         while len(failures) < len(servers):
             server, link = servers[self._turn % len(servers)], None
+            timeout_s = min(_HANDSHAKE_S, self._left(deadline) / (len(servers) - len(failures)))
             try:
                 self._check_open()
                 link = Link(server, self._target, self._monotonic, lost=self._lost, notified=self.watches.tell)
                 self._opening = link
-                link.open(min(_HANDSHAKE_S, self._left(deadline) / (len(servers) - len(failures))))
+                link.open(timeout_s)
                 return link  # noqa: TRY300 - the loop ends here
             except Exception as error:  # noqa: BLE001 - the library raises its own, gRPC's and Python's
-                failures.append(explain(error, server, self._target))
+                failures.append(explain(error, server, self._target, timeout_s))
                 self._turn += 1
                 if link is not None:
                     link.close()

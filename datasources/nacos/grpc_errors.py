@@ -21,18 +21,19 @@ class LinkLost(SourceUnavailable):
     """The connection is of no use any more."""
 
 
-def explain(error: BaseException, server: str, target: Target) -> DatasourceError:
-    """The error to raise for what came up on a connection to `server`; LinkLost where that has to be made anew."""
+def explain(error: BaseException, server: str, target: Target, timeout_s: float) -> DatasourceError:
+    """The error to raise for what came up on a connection to `server`, after `timeout_s` at most; LinkLost where the
+    connection has to be made anew."""
     if isinstance(error, DatasourceError):
         return error
     at = f"nacos {server} (gRPC)"
     rpc = next((each for each in _chain(error) if hasattr(each, "code") and hasattr(each, "details")), None)
     if rpc is not None:
-        return _of_rpc(rpc.code().name, rpc.details() or "no reason given", at, target)
+        return _of_rpc(rpc.code().name, rpc.details() or "no reason given", at, target, timeout_s)
     if isinstance(error, ValueError) and "closed channel" in str(error):  # what gRPC says of what another thread closed
         return LinkLost(f"{at}: the connection was given up meanwhile")
     if isinstance(error, TimeoutError):
-        return LinkLost(f"{at} did not answer in time (in all {target.timeout_s:g} s); is it overloaded?")
+        return LinkLost(f"{at} did not answer in time ({timeout_s:.2g} s); is it overloaded?")
     return LinkLost(f"{at}: {_words(error)}")
 
 
@@ -85,14 +86,14 @@ def _denial(says: str, target: Target) -> str:
     return f"asks for a login ({says}); write &user=NAME and the password into the variable {PASSWORD_VARIABLE}"
 
 
-def _of_rpc(code: str, says: str, at: str, target: Target) -> DatasourceError:
+def _of_rpc(code: str, says: str, at: str, target: Target, timeout_s: float) -> DatasourceError:
     if code == "RESOURCE_EXHAUSTED" and ("maximum size" in says or "larger than max" in says):
         return SourceMisconfigured(
             f"{at} takes 10 MiB in one message and this is more ({says}); split the rules over kinds and apps, or "
             "start the server with a larger nacos.remote.server.grpc.sdk.max-inbound-message-size"
         )
     if code == "DEADLINE_EXCEEDED":
-        return LinkLost(f"{at} did not answer in time (in all {target.timeout_s:g} s); is it overloaded?")
+        return LinkLost(f"{at} did not answer in time ({timeout_s:.2g} s); is it overloaded?")
     if code == "CANCELLED":
         return LinkLost(f"{at}: the connection was given up meanwhile")
     if "CERTIFICATE_VERIFY_FAILED" in says:

@@ -38,6 +38,7 @@ _COMMON = {
     "nacos.core.auth.plugin.nacos.token.secret.key": "bG9jYWwtdGVzdC1vbmx5LXNlY3JldC1rZXktMDEyMzQ1Njc4OQ==",
     "nacos.inetutils.ip-address": HOST,
     "server.address": HOST,
+    "db.pool.config.connectionTimeout": "60000",  # on a busy machine its database is not there in the 3 s it is given
     "server.error.include-message": "ALWAYS",
     "server.tomcat.accesslog.enabled": "false",
     "server.tomcat.max-http-form-post-size": "64MB",
@@ -267,19 +268,20 @@ class NacosServer(Server):
                 return error.code, error.read()
 
 
-@cache
 def shared(major: int = 3) -> NacosServer:
     """One for all tests of this process that only write and read; ended with it. A test takes names of its own."""
-    return _kept(NacosServer(Path(tempfile.mkdtemp(prefix=f"nacos-{major}-")), major))
+    return _kept(major, auth=False)
 
 
-@cache
 def guarded(major: int = 3) -> NacosServer:
     """As `shared`, for tests of logins. Tokens live for 5 s, the shortest that Nacos gives."""
-    return _kept(NacosServer(Path(tempfile.mkdtemp(prefix=f"nacos-{major}-auth-")), major, auth=True, token_s=5))
+    return _kept(major, auth=True)
 
 
-def _kept(server: NacosServer) -> NacosServer:
+@cache  # which would take `shared()` and `shared(3)` for two
+def _kept(major: int, *, auth: bool) -> NacosServer:
+    folder = Path(tempfile.mkdtemp(prefix=f"nacos-{major}-"))
+    server = NacosServer(folder, major, auth=auth, token_s=5 if auth else 18000)
     atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
     atexit.register(_end, server)  # before the folder goes
     return server.start()
