@@ -27,6 +27,7 @@ from sentinel_core.datasources.git import GitSource
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import Applied, Outcome, State, SubscriptionOptions
 from sentinel_core.datasources.memory import MemorySource
+from sentinel_core.datasources.nacos import NacosSource
 from sentinel_core.datasources.registry import Scheme, open, schemes  # noqa: A004 - datasources.open(…) is the public name
 from sentinel_core.datasources.rounds import Apply
 from sentinel_core.datasources.status import Counters, ItemStatus
@@ -49,6 +50,7 @@ __all__ = [
     "ItemStatus",
     "LastGood",
     "MemorySource",
+    "NacosSource",
     "Ordered",
     "Outcome",
     "Prompt",

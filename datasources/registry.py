@@ -18,7 +18,6 @@ from sentinel_core.datasources.contract import Readable, SourceMisconfigured
 from sentinel_core.datasources.uri import SourceUri, mask_uri
 
 ENTRY_POINTS = "sentinel.datasources"
-_PLANNED = {"nacos": "Nacos"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +71,7 @@ def _scheme(name: str, shown: str) -> Scheme:
     if name in known:
         return known[name]
     forms = ", ".join(sorted({scheme.form for scheme in known.values()}))
-    if name in _PLANNED:
-        raise SourceMisconfigured(
-            f"{shown}: {_PLANNED[name]} is not supported by this version; it will come with the extra "
-            f"sentinel-control-plane[{name}]. Supported: {forms}"
-        )
-    near = difflib.get_close_matches(name, [*known, *_PLANNED], n=1)
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
     raise SourceMisconfigured(
         f"{shown}: unknown scheme {name}{hint} Supported: {forms}. Others come with packages that declare "

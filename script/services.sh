@@ -3,24 +3,31 @@
 # Usage: get_services (all), get_packages (those from Debian), get_services_for ARGUMENTS (what those tests need)
 KAFKA=org.apache.kafka:kafka_2.13:4.4.0
 KAFKA_LOGGING=org.apache.logging.log4j:log4j-slf4j-impl:2.25.5
+NACOS_3=3.1.0-bugfix # third-party republications of Nacos, which has no jars of its servers on Maven Central
+NACOS_2=2.2.4-OEM
+SENTINEL=1.8.9 # the Java one, which reads and enforces what is published here
+NACOS_CLIENT=2.5.1 # its own, 1.4.2, does not speak to Nacos 3
 ETCD_VERSION=v3.7.3 # Debian's is an older one; tests run against both
 PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl" # COMMAND:PACKAGE
 
 get_services() {
     get_packages
-    try_kafka
-    try_etcd
+    get_kafka
+    get_nacos
+    get_sentinel
+    get_etcd
 }
 
 get_services_for() {
-    case "$*" in "") get_services; return ;; esac
+    case "$*" in "" | *services*) get_services; return ;; esac
     get_packages
-    case "$*" in *collectors* | *services*) try_kafka ;; esac
-    case "$*" in *etcd* | *test_contract* | *datasources | *datasources/ | *"datasources "*) try_etcd ;; esac
+    case "$*" in *collectors*) get_kafka ;; esac
+    case "$*" in *datasources* | *cli* | *nacos* | *interop*) get_nacos ;; esac
+    case "$*" in *interop*) get_sentinel ;; esac
+    case "$*" in *etcd* | *test_contract* | *datasources | *datasources/ | *"datasources "*) get_etcd ;; esac
 }
 
-try_kafka() { get_kafka || say "SKIPPED: without Kafka's jars the tests that need Kafka are left out (they take a JDK of 17 or newer, and mvn)"; }
-try_etcd() { get_etcd || say "SKIPPED: without etcd $ETCD_VERSION the tests run against the packaged etcd alone (building it takes Go, and the module proxy)"; }
+get_etcd() { build_etcd || say "SKIPPED: without etcd $ETCD_VERSION the tests run against the packaged etcd alone (building it takes Go, and the module proxy)"; }
 
 get_packages() {
     local pair missing=""
@@ -42,30 +49,67 @@ install_packages() {
 apt_install() { DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 timeout 300 apt-get install -q -y --no-install-recommends "$@"; }
 
 get_kafka() {
-    local folder="$ROOT/.cache/kafka" group artifact version coordinates
-    [ "$(cat "$folder/.complete" 2>/dev/null)" != "$KAFKA $KAFKA_LOGGING" ] || return 0
+    get_jars kafka "$KAFKA $KAFKA_LOGGING" "$(dependency "$KAFKA")$(dependency "$KAFKA_LOGGING")" || without Kafka
+}
+
+get_nacos() {
+    local group=io.github.pig-mesh.nacos boot=org.springframework.boot wanted each
+    wanted=$(dependency "$group:nacos-server:$NACOS_3")
+    get_jars nacos-3 "$NACOS_3" "$wanted" && compile_launcher nacos-3 nacos3 || without "Nacos 3"
+    wanted=$(dependency "$boot:spring-boot-starter-security:2.6.14")
+    for each in config naming istio prometheus plugin-default-impl; do wanted+=$(dependency "io.springboot.nacos:nacos-$each:$NACOS_2"); done
+    for each in api impl jackson; do wanted+=$(dependency "io.jsonwebtoken:jjwt-$each:0.11.2"); done
+    get_jars nacos-2 "$NACOS_2" "$wanted" "$(dependency $boot:spring-boot-dependencies:2.6.14 '<type>pom</type><scope>import</scope>')" &&
+        compile_launcher nacos-2 nacos2 || without "Nacos 2"
+}
+
+get_sentinel() {
+    local group=com.alibaba.csp wanted
+    wanted=$(dependency "$group:sentinel-datasource-nacos:$SENTINEL")$(dependency "$group:sentinel-parameter-flow-control:$SENTINEL")
+    wanted+=$(dependency "com.alibaba.nacos:nacos-client:$NACOS_CLIENT")$(dependency com.alibaba:fastjson:1.2.83)$(dependency org.slf4j:slf4j-nop:2.0.17)
+    get_jars sentinel "$SENTINEL $NACOS_CLIENT" "$wanted" || without "Java Sentinel"
+}
+
+without() { say "SKIPPED: without $1's jars the tests that need $1 are left out (they take a JDK of 17 or newer, and mvn)"; }
+
+dependency() { # GROUP:ARTIFACT:VERSION [MORE]
+    local group artifact version
+    IFS=: read -r group artifact version <<<"$1"
+    printf '<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version>%s</dependency>' "$group" "$artifact" "$version" "${2:-}"
+}
+
+# Fetches what DEPENDENCIES need into .cache/NAME/lib, unless VERSIONS are there.
+get_jars() { # NAME VERSIONS DEPENDENCIES [MANAGED]
+    local folder="$ROOT/.cache/$1"
+    [ "$(cat "$folder/.complete" 2>/dev/null)" != "$2" ] || return 0
     command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1 || return 1
-    say "Fetching $KAFKA…"
+    say "Fetching the jars of $1, $2…"
     rm -rf "$folder"
     mkdir -p "$folder"
     {
         printf '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        printf '<groupId>tests</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
-        for coordinates in "$KAFKA" "$KAFKA_LOGGING"; do
-            IFS=: read -r group artifact version <<<"$coordinates"
-            printf '<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>' "$group" "$artifact" "$version"
-        done
-        printf '</dependencies></project>\n'
+        printf '<groupId>tests</groupId><artifactId>%s</artifactId><version>1</version><packaging>pom</packaging>' "$1"
+        printf '<dependencyManagement><dependencies>%s</dependencies></dependencyManagement>' "${4:-}"
+        printf '<dependencies>%s</dependencies></project>\n' "$3"
     } >"$folder/pom.xml"
     if ! timeout 300 mvn -q -B -f "$folder/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$folder/lib" >"$folder/mvn.log" 2>&1; then
         tail -n 5 "$folder/mvn.log" >&2
         return 1
     fi
-    printf '%s\n' "$KAFKA $KAFKA_LOGGING" >"$folder/.complete"
+    printf '%s\n' "$2" >"$folder/.complete"
+}
+
+compile_launcher() { # NAME SOURCES
+    local folder="$ROOT/.cache/$1" source="$ROOT/tests/services/$2/NacosLauncher.java"
+    [ "$source" -nt "$folder/classes/NacosLauncher.class" ] || return 0
+    command -v javac >/dev/null 2>&1 || return 1
+    mkdir -p "$folder/classes"
+    javac -nowarn -cp "$folder/lib/*" -d "$folder/classes" "$source" >"$folder/javac.log" 2>&1 || { tail -n 5 "$folder/javac.log" >&2; return 1; }
+    touch "$folder/classes/NacosLauncher.class"
 }
 
 # Builds a server from the published module. `go install` refuses it (its go.mod has replace directives); a main of our own that requires it builds.
-get_etcd() {
+build_etcd() {
     local folder="$ROOT/.cache/etcd-$ETCD_VERSION" work
     [ ! -x "$folder/etcd" ] || return 0
     command -v go >/dev/null 2>&1 || return 1

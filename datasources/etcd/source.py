@@ -25,7 +25,7 @@ from sentinel_core.datasources.contract import (
     Written,
 )
 from sentinel_core.datasources.etcd.errors import TooLarge
-from sentinel_core.datasources.etcd.keys import Keys, pair
+from sentinel_core.datasources.etcd.keys import keys_of, pair
 from sentinel_core.datasources.etcd.target import Target
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import check_size
@@ -53,11 +53,11 @@ class EtcdSource:
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`. `client` is `etcd3` to
+        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `keys_of`. `client` is `etcd3` to
         speak through that library."""
         where = "/".join(part for part in path.split("/") if part)
         self.uri = f"etcd://{','.join(target.endpoints)}/{where}".rstrip("/")
-        self._keys = Keys.of(path, template, kind, self.uri, environment)
+        self._keys = keys_of(path, template, kind, self.uri, environment)
         self._target = target
         self._client = client
         self._monotonic = monotonic

@@ -58,7 +58,7 @@ def test_without_settings_it_says_how_to_name_a_store(here: Path, sentinelctl: R
     ("settings", "code", "failed", "said"),
     [
         ("stors: []\n", 78, "settings", "unknown setting; did you mean stores?"),
-        ("stores: ['nacos://h:8848']\n", 78, "store", "not supported by this version"),
+        ("stores: ['nacos://h:8848/a/b']\n", 78, "store", "the path is /namespace"),
         ("stores: ['git+file:///nowhere']\n", 78, "store", "/nowhere"),
         ("stores: ['git+file://{repo}?ref=gone']\n", 78, "store", "gone"),
         ("stores: ['file://{repo}/a.yaml', '{repo}/a.yaml']\n", 78, "store", "name it once"),

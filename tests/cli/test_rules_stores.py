@@ -68,7 +68,7 @@ def test_a_side_is_a_revision_live_a_number_a_uri_or_a_path(
         ("history:9", 64, "history:9: there is no such revision; the newest is 3"),
         ("history:x", 64, "history:x: there is no such revision"),
         ("git+file:///nowhere/repo", 78, "/nowhere/repo"),
-        ("nacos://h:8848", 78, "not supported by this version"),
+        ("nacos://h:8848/a/b", 78, "the path is /namespace"),
         ("zookeeper://h", 78, "unknown scheme zookeeper"),
         ("git+file://{repo}?ref=gone&path=sentinel-rules.yaml", 78, "gone"),
         ("git+file://{repo}?ref=main&path=missing.yaml", 2, "missing.yaml"),

@@ -72,7 +72,7 @@ def test_it_becomes_the_default_engine_of_the_process(settings: Settings) -> Non
 def test_a_start_that_fails_leaves_the_default_engine_as_it_was(here: Path) -> None:
     before = default_engine()
     with pytest.raises(SourceMisconfigured):
-        start(Settings(stores=("nacos://h:8848",)))
+        start(Settings(stores=("consul://h",)))
     assert default_engine() is before
 
 
@@ -129,7 +129,7 @@ def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings,
     ("change", "error", "said"),
     [
         ({"stores": ("file:///a.yaml", "/a.yaml")}, SourceMisconfigured, "name it once"),
-        ({"stores": ("nacos://h:8848",)}, SourceMisconfigured, "not supported by this version"),
+        ({"stores": ("nacos://h:8848/a/b",)}, SourceMisconfigured, "the path is /namespace"),
         ({"audit": {"kafka": {"bootstrap": "h:9092"}}}, SettingsError, "this version has no Kafka publisher"),
         ({"audit": {"store": "mongodb://h"}}, SettingsError, "there is no audit store for mongodb://"),
     ],

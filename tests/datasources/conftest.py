@@ -24,7 +24,8 @@ from sentinel_core.datasources import (
     SubscriptionOptions,
 )
 from sentinel_core.rules import Problem, Revision, RuleRejected
-from tests.services import etcd
+from tests.services import etcd, nacos
+from tests.services.server import wait_until
 
 QUICK = SubscriptionOptions(debounce_s=0.01, compare_s=30, backoff_base_s=0.02, backoff_cap_s=0.1)
 """Real time, but short; the periodic compare is out of the way so that it cannot hide a deaf watch."""
@@ -220,6 +221,32 @@ class EtcdWorld:
         self.server.delete(self.key)
 
 
+class NacosWorld:
+    """A group of its own in the one server of this process."""
+
+    def __init__(self, tmp: Path, major: int, transport: str) -> None:
+        nacos.needed(major)
+        self.server = nacos.shared(major)
+        self.group = tmp.name
+        self.source = datasources.open(self.server.uri(group=self.group, transport=transport, interval="50ms"))
+        (item,) = self.source.items(["flow"])
+        self.key = item.key
+
+    def put(self, content: bytes) -> None:
+        if not content:
+            pytest.skip("Nacos takes no empty content, whoever writes it")
+        self.server.put(self.key, content, group=self.group)
+        self._until_told(content)
+
+    def delete(self) -> None:
+        self.server.delete(self.key, group=self.group)
+        self._until_told(None)
+
+    def _until_told(self, content: bytes | None) -> None:
+        """Nacos tells a little later what was written; the contract begins there."""
+        assert wait_until(lambda: self.server.read(self.key, group=self.group) == content)
+
+
 WORLDS: dict[str, Callable[[Path], Any]] = {
     "memory": lambda _: MemoryWorld(),
     "file": lambda tmp: FileWorld(FileSource(tmp / "rules.yaml"), tmp / "rules.yaml"),
@@ -230,10 +257,22 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
     "git-url": lambda tmp: BareGitWorld(tmp, clone=True),
     "etcd": EtcdWorld,
     "etcd-newest": lambda tmp: EtcdWorld(tmp, etcd.NEWEST),
+    "nacos-3-http": lambda tmp: NacosWorld(tmp, 3, "http"),
+    "nacos-2-http": lambda tmp: NacosWorld(tmp, 2, "http"),
+    "nacos-3-grpc": lambda tmp: NacosWorld(tmp, 3, "grpc"),
+    "nacos-2-grpc": lambda tmp: NacosWorld(tmp, 2, "grpc"),
 }
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
 if etcd.ETCD3:
     WORLDS = {"etcd3": lambda tmp: EtcdWorld(tmp, client="etcd3")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A Nacos takes 500 MB and ten seconds of two cores to start: tests that share one run in one process."""
+    for item in items:
+        if "nacos" in item.nodeid:
+            shares = item.path.stem in {"test_contract", "test_nacos", "test_nacos_store"}
+            item.add_marker(pytest.mark.xdist_group("nacos" if shares else item.path.stem))
 
 
 @pytest.fixture(params=WORLDS)

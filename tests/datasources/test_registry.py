@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core import datasources
-from sentinel_core.datasources import EtcdSource, FileSource, GitSource, MemorySource, SourceMisconfigured, mask_uri
+from sentinel_core.datasources import (
+    EtcdSource,
+    FileSource,
+    GitSource,
+    MemorySource,
+    NacosSource,
+    SourceMisconfigured,
+    mask_uri,
+)
 from sentinel_core.datasources.registry import seconds
 
 
@@ -23,6 +31,12 @@ from sentinel_core.datasources.registry import seconds
         ("git+file:///srv/rules?ref=main&path=rules", GitSource, "git+file:///srv/rules?ref=main&path=rules"),
         ("git:/srv/rules?ref=v1", GitSource, "git+file:///srv/rules?ref=v1&path=."),
         ("etcd://one:1,[::1]/ns?user=u", EtcdSource, "etcd://one:1,[::1]:2379/ns"),
+        (
+            "nacos://127.0.0.1:8848?group=SENTINEL_GROUP",
+            NacosSource,
+            "nacos://127.0.0.1:8848/public?group=SENTINEL_GROUP",
+        ),
+        ("nacos://one,two:1/shop?user=u", NacosSource, "nacos://one:8848,two:1/shop?group=SENTINEL_GROUP"),
         ("git+ssh://git@host/rules.git", GitSource, "git+ssh://git@host/rules.git?ref=HEAD&path=."),
         ("git+https://token@host/rules.git", GitSource, "git+https://***@host/rules.git?ref=HEAD&path=."),
     ],
@@ -57,7 +71,17 @@ def test_a_token_is_no_part_of_a_sources_identity() -> None:
         ("consul://x", "unknown scheme consul. Supported: "),
         ("file:///x?zz=5", "unknown parameter zz. Known here: "),
         ("consul://x", "entry point sentinel.datasources"),
-        ("nacos://127.0.0.1:8848", "sentinel-control-plane[nacos]"),
+        ("nacos://", "needs a host"),
+        ("nacos://h/a/b", "the path is /namespace; the group is written ?group=NAME"),
+        ("nacos://h/a?namespace=b", "name two namespaces"),
+        ("nacos://h/a%20b", "is no id of a namespace"),
+        ("nacos://h?group=a/b", "alone make a group"),
+        ("nacos://h?transport=smoke", "transport: 'smoke' is neither http nor grpc"),
+        ("nacos://h?token_file=t&user=u", "leave user or it out"),
+        ("nacos://h?password_file=p", "write &user=NAME"),
+        ("nacos://h?tls=no&ca=ca.pem", "leave tls or them out"),
+        ("nacos://h?template=/{kind}", "a dataId is made of letters, digits and - _ . : alone"),
+        ("nacos://h?template={group}-rules", "kinds would share a key"),
         ("etcd://h/a/b/c", "the path is /namespace/group"),
         ("etcd://", "needs a host"),
         ("etcd://host:port", "is not host:port"),
