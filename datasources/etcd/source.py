@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sentinel_core.datasources.contract import (
     Absent,
+    Condition,
     Item,
     Reading,
     SourceConflict,
@@ -109,6 +110,10 @@ class EtcdSource:
         what = f"the store went back from revision {seen.version} to {new.version}: its data were restored or made anew"
         reason = "; ".join(part for part in (what, new.provenance.reason) if part)
         return replace(new, provenance=replace(new.provenance, reason=reason))
+
+    def inspect(self, item: Item) -> Condition:
+        store = self._store()
+        return Condition(f"etcd {store.version()}", may_write=store.may_replace(pair(item.key)))
 
     # -- history -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sentinel_core.datasources.contract import StopSignal
+from sentinel_core.datasources.contract import SourceDenied, StopSignal
 from sentinel_core.datasources.etcd.client import Client
 from sentinel_core.datasources.etcd.history import put_revisions
 from sentinel_core.datasources.etcd.together import Together
@@ -67,6 +67,25 @@ class Store:
     def past(self, key: bytes, newest: int) -> list[int]:
         """See `put_revisions`."""
         return put_revisions(self._client, key, newest)
+
+    def version(self) -> str:
+        """Of the server that answers."""
+        answer = self._client.call("Maintenance/Status", self._pb.StatusRequest(), self._pb.StatusResponse)
+        return str(answer.version)
+
+    def may_replace(self, keys: Sequence[bytes]) -> bool:
+        """Whether this caller may write them, asked by a transaction that comes to nothing: the rights of what it would
+        have done are looked at first."""
+        never = self._pb.Compare(
+            result=self._pb.Compare.EQUAL, target=self._pb.Compare.MOD, key=keys[0], mod_revision=-1
+        )  # fmt: skip
+        try:
+            self._client.transact(
+                self._pb.TxnRequest(compare=[never], success=[self._change(key, b"") for key in keys])
+            )
+        except SourceDenied:
+            return False
+        return True
 
     def close(self) -> None:
         self._client.close()

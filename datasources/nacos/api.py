@@ -154,6 +154,20 @@ class Api:
         ids = {each.get("namespace") for each in listed if isinstance(each, dict)} if isinstance(listed, list) else None
         return ids is not None and self._target.tenant not in ids
 
+    # -- the server --------------------------------------------------------------------------------------------------
+
+    def server(self) -> tuple[str | None, datetime | None]:
+        """Its version, None where it does not tell; its clock, to the second."""
+        answer = self._call("GET", "/v3/admin/core/state" if self.generation() == 3 else "/v1/console/server/state")
+        told = document(answer) if answer.status == 200 else {}
+        state = told.get("data") if isinstance(told.get("data"), dict) else told
+        version = state.get("version") if isinstance(state, dict) else None
+        try:
+            clock = parsedate_to_datetime(answer.headers.get("Date", "")).astimezone(UTC)
+        except ValueError:
+            clock = None
+        return (version if isinstance(version, str) else None), clock
+
     # -- history -----------------------------------------------------------------------------------------------------
 
     def entries(self, data_id: str, page: int, size: int, timeout_s: float | None = None) -> list[Entry]:

@@ -17,6 +17,7 @@ from itertools import islice
 
 from sentinel_core.datasources.contract import (
     Absent,
+    Condition,
     DatasourceError,
     Item,
     Reading,
@@ -129,6 +130,12 @@ class NacosSource:
     def watch(self, item: Item, seen: Reading | None, wake: Wake, stop: StopSignal) -> None:
         seen_md5 = md5(seen.texts[0].content) if isinstance(seen, Revision) and seen.texts else None
         self._transport().watch(item.key, seen_md5, wake, stop)
+
+    def inspect(self, item: Item) -> Condition:  # noqa: ARG002 - of the contract
+        """Whether this caller may write shows itself only when it writes."""
+        version, clock = self._api.server()
+        transport = "HTTP" if isinstance(self._transport(), HttpTransport) else "gRPC"
+        return Condition(f"Nacos {version} over {transport}" if version else f"Nacos over {transport}", clock)
 
     # -- history -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import pytest
 from sentinel_core import datasources
 from sentinel_core.datasources import (
     Absent,
+    Inspectable,
     Readable,
     Reading,
     SourceDenied,
@@ -158,6 +159,19 @@ def test_a_user_reads_with_a_password_from_the_environment_or_from_a_file(
     assert isinstance(read(guarded.uri("/n/g", user="ops", password_file=str(tmp_path / "password"))), Absent)
     monkeypatch.setenv("SENTINEL_ETCD_PASSWORD", PASSWORD)
     assert isinstance(read(guarded.uri("/n/g", user="ops")), Absent)
+
+
+@pytest.mark.usefixtures("password")
+def test_a_source_tells_server_and_rights_and_writes_nothing_to_find_out(guarded: EtcdServer) -> None:
+    for template, rights in (({}, True), ({"template": "/elsewhere/{kind}"}, False)):
+        source = datasources.open(guarded.uri("/n/rights", user="ops", **template))
+        assert isinstance(source, Inspectable)
+        before = guarded.revision()
+        found = source.inspect(source.items(["flow"])[0])
+        assert (found.server or "").startswith("etcd 3.")
+        assert found.may_write is rights
+        assert guarded.revision() == before
+        source.close()
 
 
 @pytest.mark.usefixtures("password")

@@ -94,6 +94,15 @@ def text(content: bytes) -> tuple[SourceText, ...]:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_source_tells_its_server_its_transport_and_the_servers_clock(shelf: Shelf) -> None:
+    found = shelf.source.inspect(shelf.item)
+    assert (found.server or "").startswith("Nacos")
+    assert (found.server or "").endswith(("over HTTP", "over gRPC"))
+    assert found.clock is not None
+    assert abs((found.clock - datetime.now(UTC)).total_seconds()) < 5
+    assert shelf.stored() is None
+
+
 def test_data_ids_are_those_of_other_sentinel_stores() -> None:
     source = datasources.open("nacos://host?group=SENTINEL_GROUP", environment="prod")
     flow, params = source.items(["flow", "param_flow"])
