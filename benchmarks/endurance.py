@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -122,7 +124,72 @@ class EtcdGround:
         self._server.kill()
 
 
-GROUNDS: dict[str, Callable[[Path], Ground]] = {"file": FileGround, "etcd": EtcdGround}
+class NacosGround:
+    """A server that is killed, and links to its HTTP and its gRPC that are cut. Changes are made past the links."""
+
+    def __init__(self, folder: Path, major: int, transport: str) -> None:
+        sys.path.insert(0, str(ROOT))
+        from tests.services.nacos import NacosServer
+        from tests.services.proxy import Proxy
+
+        self._server = NacosServer(folder / "server", major).start()
+        port = _port_with_grpc()
+        self._links = [Proxy(self._server.port + offset, port + offset) for offset in (0, 1000)]
+        self.uri = f"nacos://127.0.0.1:{port}?kind=flow&transport={transport}"
+        self.strikes = {"server": self._restart, "link": self._cut, "outage": self._outage}
+
+    def _restart(self) -> None:
+        self._server.kill()
+        self._server.start()
+
+    def _cut(self) -> None:
+        for link in self._links:
+            link.cut()
+
+    def _outage(self) -> None:
+        for link in self._links:
+            link.refuse()
+        time.sleep(0.5)
+        for link in self._links:
+            link.restore()
+
+    def put(self, content: bytes) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            try:
+                if self._server.get(_NACOS_ID) == content:
+                    return
+                self._server.put(_NACOS_ID, content)
+            except (OSError, HTTPException, AssertionError, ValueError, KeyError):
+                time.sleep(0.1)
+        raise TimeoutError("Nacos took no write")
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()
+        self._server.kill()
+
+
+_NACOS_ID = "sentinel-flow-rules"
+
+
+def _port_with_grpc() -> int:
+    """One that is free, and the one 1000 above it, too."""
+    while True:
+        with socket.socket() as http, socket.socket() as grpc:
+            http.bind(("127.0.0.1", 0))
+            port = int(http.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                grpc.bind(("127.0.0.1", port + 1000))
+                return port
+
+
+GROUNDS: dict[str, Callable[[Path], Ground]] = {
+    "file": FileGround,
+    "etcd": EtcdGround,
+    "nacos-3": lambda folder: NacosGround(folder, 3, "grpc"),
+    "nacos-2": lambda folder: NacosGround(folder, 2, "http"),
+}
 """One line per store."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.loading import benchmark
-from tests.services import etcd
+from tests.services import etcd, nacos
 
 endurance = benchmark("endurance")
 
@@ -17,6 +17,8 @@ endurance = benchmark("endurance")
 def test_no_change_is_lost_repeated_or_emptied_by_kills_at_random_points(name: str, tmp_path: Path) -> None:
     if name == "etcd":
         etcd.needed()
+    if name.startswith("nacos"):
+        nacos.needed(int(name[-1]))
     tally: Any = endurance.endure(endurance.GROUNDS[name], tmp_path, changes=50, kills=3, seed=1)
     assert tally.told == tally.made, "one event a change, in their order"
     assert (tally.lost, tally.repeated, tally.empty) == (0, 0, 0)
