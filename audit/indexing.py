@@ -44,7 +44,7 @@ def _head(event: Event, data: dict[str, Any]) -> EventHead:
         app=_text(data.get("app")),
         instance=_text(data.get("instance")),
         channel=_text(data.get("channel")),
-        author=_text(data.get("author")),
+        author=_text(data.get("author")) or _text(data.get("publishedBy")),
         commit=_text(data.get("commitHash")),
         reason=_text(data.get("reason")),
         message=_text(data.get("message")),

@@ -77,12 +77,18 @@ def the_item(source: Readable, kind: Kind | None) -> Item:
     return items[0]
 
 
+def where_to_look(source: Readable) -> str:
+    """The parts of its URI that say where in it the rules stand."""
+    if len(source.items(KINDS)) > 1:
+        return "namespace and group"
+    return "ref and path" if isinstance(source, HasHistory) else "path"
+
+
 def present(reading: Reading, source: Readable) -> Revision:
     """The revision that was read. Raises CommandError where nothing stands."""
     if isinstance(reading, Absent):
         raise CommandError(
             f"{source.uri} holds no rules ({reading.reason})",
-            next_step=f"check the {'ref and path' if isinstance(source, HasHistory) else 'path'} of the store with: "
-            "sentinelctl doctor",
+            next_step=f"check the {where_to_look(source)} of the store with: sentinelctl doctor",
         )
     return reading

@@ -21,12 +21,12 @@ from sentinel_core.cli.instances.found import DEAD, Instance, running, since_s, 
 from sentinel_core.cli.instances.found import items as items_of
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.rules.sides import short_version
+from sentinel_core.cli.stores import where_to_look
 from sentinel_core.cli.text import plural
 from sentinel_core.datasources.contract import (
     Absent,
     Condition,
     DatasourceError,
-    HasHistory,
     Inspectable,
     Item,
     Ordered,
@@ -122,9 +122,9 @@ def _look(asked: _Asked) -> Check:
 
 
 def _holding_nothing(name: str, source: Readable, found: Sequence[tuple[Item, Reading]], took_ms: float) -> Check:
-    reasons = "; ".join(reading.reason for _, reading in found if isinstance(reading, Absent))
+    reasons = "; ".join(dict.fromkeys(reading.reason for _, reading in found if isinstance(reading, Absent)))
     text = f"{source.uri}: reached in {took_ms:.0f} ms, but it holds no rules ({reasons})"
-    return Check(name, "warn", text, f"check its {'ref and path' if isinstance(source, HasHistory) else 'path'}")
+    return Check(name, "warn", text, f"check its {where_to_look(source)}")
 
 
 def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:

@@ -174,6 +174,8 @@ def _collect(
         faults += source.faults
         if isinstance(source.data, list):
             problems += _add_list(source, wanted, listings)
+        elif isinstance(source.data, dict) and text.format == "json" and len(wanted) == 1 and text.name not in overlays:
+            problems.append(_no_list(source, wanted[0]))
         elif isinstance(source.data, dict):
             problems += _unknown_sections(source)
             if text.name in overlays:
@@ -193,6 +195,13 @@ def _add_list(source: Source, wanted: Sequence[Kind], listings: dict[Kind, list[
         return [source.problem("SR010", "error", message)]
     listings.setdefault(wanted[0], []).append(Listing(source, (), source.data))
     return []
+
+
+def _no_list(source: Source, kind: Kind) -> Problem:
+    """Where a kind has a text of its own, Java Sentinel takes nothing but a list; a document there could clear the
+    kind, or say nothing of it, in Python services alone."""
+    message = f"a list of {kind} rules is needed, this is {show(source.data)}; write the list alone, from [ to ]"
+    return source.problem("SR010", "error", message, kind=kind)
 
 
 def _add_document(source: Source, listings: dict[Kind, list[Listing]]) -> None:

@@ -47,6 +47,16 @@ def ask(store: SqliteStore, interval: Interval, resource: str = "payment_invoke"
     return who(store, resource, interval=interval, **more)
 
 
+def test_where_a_store_names_no_author_it_was_whoever_published(store: SqliteStore, history: Any, flow: Any) -> None:
+    before = history.commit("flow", [flow("payment_invoke", 20)])
+    rules = [flow("payment_invoke", 25)]
+    change = history.see("flow", rules, "v2", published_by="ada", channel="cli", commit_hash=None)
+    store.ingest([before, change])
+    around = Interval(history.at - timedelta(hours=1), history.at + timedelta(hours=1), SHANGHAI)
+    told = ask(store, around).changes[-1]
+    assert (told.event.author, told.event.channel) == ("ada", "cli")
+
+
 def test_each_change_says_when_who_how_and_from_what_to_what(told: SqliteStore, afternoon: Interval) -> None:
     raised, back = ask(told, afternoon, field="count").changes
     assert raised.time.astimezone(SHANGHAI).strftime("%H:%M:%S") == "14:30:01"

@@ -109,6 +109,7 @@ def test_a_store_that_holds_nothing_is_a_warning(project: Project, sentinelctl: 
     assert ended.code == 0
     assert "warn  store      " in ended.out
     assert "it holds no rules" in ended.out
+    assert "next: check its ref and path" in ended.out
 
 
 def test_events_that_wait_are_counted_with_the_age_of_the_oldest(project: Project, sentinelctl: Run) -> None:

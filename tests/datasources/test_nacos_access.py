@@ -291,6 +291,24 @@ def test_an_expired_token_is_renewed_under_a_subscription(
     source.close()
 
 
+@pytest.mark.usefixtures("password")
+@pytest.mark.parametrize("user", ["reader", "ops"])
+def test_a_right_to_one_group_is_enough_to_follow_it_over_grpc(
+    guarded: NacosServer, recorder: Any, subscribe: Any, user: str
+) -> None:
+    source = datasources.open(uri(guarded, user=user, transport="grpc", template=f"followed-by-{user}-{{kind}}"))
+    (item,) = source.items(["flow"])
+    guarded.put(item.key, RULES, group="ops")
+    source.read(item)  # imports the library, which a busy machine takes its time for
+    subscription = subscribe(source, recorder)
+    recorder.wait_active(RULES)
+    guarded.put(item.key, b"[]", group="ops")
+    recorder.wait_active(b"[]")
+    assert subscription.wait_ready(5)
+    assert subscription.status()[0].counters.channel_losses == 0
+    source.close()
+
+
 def test_a_wrong_password_is_an_error_at_once_and_the_right_one_is_taken(
     guarded: NacosServer, recorder: Any, subscribe: Any, monkeypatch: pytest.MonkeyPatch, wait_reason: Any
 ) -> None:

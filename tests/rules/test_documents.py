@@ -100,6 +100,20 @@ def test_other_shapes_are_refused(text: str) -> None:
     assert refused(("a.yaml", text))[0].code == "SR010"
 
 
+@pytest.mark.parametrize("text", ['{"flowRules": []}', '{"degradeRules": []}', '{"code": 0, "data": []}'])
+def test_a_json_text_of_one_kind_is_a_list_and_nothing_else(text: str) -> None:
+    """Java Sentinel refuses a document there; taken, it would clear the kind here or leave it unsaid, and look well."""
+    (problem,) = refused(("sentinel-flow-rules.json", text), kinds=("flow",))
+    assert (problem.code, problem.line, problem.column) == ("SR010", 1, 1)
+    assert "a list of flow rules is needed" in str(problem)
+    assert "write the list alone, from [ to ]" in str(problem)
+
+
+def test_a_json_document_of_all_kinds_is_read() -> None:
+    sets = parse_revision(revision(("rules.json", '{"flowRules": []}')), KINDS)
+    assert sets == {"flow": RuleSet.empty("flow")}
+
+
 def test_warnings_of_good_kinds_are_told_with_the_errors() -> None:
     problems = refused(
         ("a.yaml", "flowRules:\n  - {resource: a, count: 0}\ndegradeRules:\n  - {resource: d, count: 1}\n")
