@@ -103,6 +103,8 @@ class LoopState:
         """The trouble needs a person."""
         self.waiting = True
         """Nothing has been there to be applied so far."""
+        self.absent = False
+        """The source has said that nothing stands there, and nothing ever did."""
         self.channel_trouble: str | None = None
         self._began = now - options.backoff_cap_s
         self._failures = 0
@@ -166,6 +168,7 @@ class LoopState:
 
     def _move_cursor(self, revision: Revision, digest: str) -> None:
         self.cursor, self.cursor_digest, self.waiting = revision.without_content(), digest, False
+        self.absent = False
 
     def refused(self, digest: str, why: str, *, empty: bool = False) -> None:
         """`empty`: the content says nothing, so it is as if nothing stood there."""
@@ -173,11 +176,11 @@ class LoopState:
         self.refused_before()
 
     def refused_before(self) -> None:
-        self.waiting = self._refused_is_empty and self.cursor is None
+        self.waiting = self.absent = self._refused_is_empty and self.cursor is None
         self.kept(self._refused_why)
 
     def empty(self, why: str) -> None:
-        self.waiting = self.cursor is None
+        self.waiting = self.absent = self.cursor is None
         self.kept(why)
 
     def kept(self, why: str) -> None:
@@ -193,7 +196,7 @@ class LoopState:
         """The read or the apply failed and is tried again: the same bytes count as not seen. What the attempt took
         counts as waited, save for a first pause: a store that lets its callers wait is back as soon as any other."""
         self._failures += 1
-        self.trouble, self.severe, self.waiting = why, severe, False
+        self.trouble, self.severe, self.waiting = why, severe, self.absent and not severe
         cap_s = math.inf if severe else self._retry_cap_s
         pause = self._options.backoff(1, self._rng)
         backoff = self._options.backoff(self._failures, self._rng, cap_s)

@@ -101,8 +101,9 @@ class Subscription:
 
     @property
     def state(self) -> State:
-        """The worst of all items: ERROR, STALE, INIT, READY."""
-        states = {worker.state for worker in self._workers}
+        """The worst of all items: ERROR, STALE, INIT, READY. Kinds that a store never had do not count where it has
+        others; a store that never had any is INIT."""
+        states = [worker.state for worker in self._workers if not worker.absent] or [State.INIT] * len(self._workers)
         return next((state for state in _WORST_FIRST if state in states), State.READY)
 
     @property
@@ -114,7 +115,8 @@ class Subscription:
         return tuple(worker.status() for worker in self._workers)
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Blocks until every item is READY; False when that took longer. Not to be called from a listener."""
+        """Blocks until the state is READY: every item was read, and what was there is active. False when that took
+        longer. Not to be called from a listener."""
         deadline = self._clocks.monotonic() + timeout_s
         with self._lock:
             while self.state is not State.READY:

@@ -213,6 +213,12 @@ class ItemWorker:
         with self._lock:
             return self._loop.state
 
+    @property
+    def absent(self) -> bool:
+        """Whether the source has said that nothing stands there, and nothing ever did."""
+        with self._lock:
+            return self._loop.state is State.INIT and self._loop.absent
+
     def status(self) -> ItemStatus:
         with self._lock:
             return self._status_locked()

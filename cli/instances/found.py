@@ -54,10 +54,16 @@ class Instance:
 
     @property
     def lag_s(self) -> float | None:
-        """For how long its rules may be behind a store; 0 where all are ready, None where it follows none."""
+        """For how long its rules may be behind a store; 0 where all are ready, None where it follows none. Kinds that a
+        store never had (`init` beside others) are behind nothing."""
         if not self.stores:
             return None
-        behind = [item.get("since") for each in self.stores for item in items(each) if item.get("state") != "ready"]
+        behind = [
+            item.get("since")
+            for each in self.stores
+            for item in items(each)
+            if item.get("state") not in ("ready", None if each.get("state") == "init" else "init")
+        ]
         return max((since_s(each, self.now) for each in behind), default=0.0)
 
     def runs(self, revision: str) -> bool:

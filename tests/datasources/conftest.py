@@ -336,8 +336,8 @@ def subscribe() -> Iterator[Subscribe]:
     with ExitStack() as stack:
 
         def start(source: Readable, apply: Any, **options: Any) -> Subscription:
-            options.setdefault("options", QUICK)
-            subscription = Subscription(source, ["flow"], apply, **options)
+            options = {"kinds": ("flow",), "options": QUICK, **options}
+            subscription = Subscription(source, apply=apply, **options)
             stack.callback(subscription.close)
             return subscription.start()
 

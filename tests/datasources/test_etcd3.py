@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,9 @@ def test_the_contract_holds_in_a_process_with_the_pure_python_protobuf() -> None
         timeout=110,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
-    assert "31 passed" in done.stdout
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 30
 
 
 def test_where_it_cannot_be_imported_the_message_says_what_to_do() -> None:

@@ -176,15 +176,19 @@ def test_the_states_of_an_item_without_rules() -> None:
     loop = fresh()
     states = [loop.state]
     changes: list[Callable[[], None]] = [
-        lambda: loop.empty("missing"),
         lambda: loop.failed("down", 100.0),
         lambda: loop.empty("missing"),
+        lambda: loop.failed("down", 100.0),
+        lambda: loop.failed("denied", 100.0, severe=True),
+        lambda: loop.empty("missing"),
         lambda: loop.refused("digest", "bad"),
+        lambda: loop.failed("down", 100.0),
     ]
     for change in changes:
         change()
         states.append(loop.state)
-    assert states == [State.INIT, State.INIT, State.ERROR, State.INIT, State.ERROR]
+    init, error = State.INIT, State.ERROR
+    assert states == [init, error, init, init, error, init, error, error], "what was never there is missed by no outage"
 
 
 def test_p24_a_content_that_says_nothing_is_waited_for_like_an_absent_one() -> None:

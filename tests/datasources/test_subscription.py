@@ -44,6 +44,26 @@ def test_d01_a_watch_that_ends_is_set_up_again_and_misses_nothing(
     assert subscription.status()[0].counters.channel_losses == 3
 
 
+def test_kinds_that_a_store_never_had_spoil_no_state(source: MemorySource, recorder: Any, subscribe: Any) -> None:
+    source.set("flow", A)
+    subscription = subscribe(source, recorder, kinds=("flow", "degrade", "system"))
+    assert subscription.wait_ready(5)
+    assert [status.state for status in subscription.status()] == [State.READY, State.INIT, State.INIT]
+    source.fail(SourceUnavailable("cut"))
+    wait_for(subscription, lambda status: status.state is State.STALE)
+    assert subscription.state is State.STALE, "an outage, and nothing for a person to do"
+    source.recover()
+    assert subscription.wait_ready(5)
+
+
+def test_a_store_that_never_had_anything_is_waited_for(source: MemorySource, recorder: Any, subscribe: Any) -> None:
+    subscription = subscribe(source, recorder, kinds=("flow", "degrade"))
+    assert not subscription.wait_ready(0.1)
+    assert subscription.state is State.INIT
+    source.set("degrade", b"[]")
+    assert subscription.wait_ready(5)
+
+
 def test_d02_after_an_outage_it_reads_before_it_watches(source: MemorySource, recorder: Any, subscribe: Any) -> None:
     source.set("flow", A)
     subscription = subscribe(source, recorder)

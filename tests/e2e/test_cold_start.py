@@ -219,7 +219,7 @@ def test_rules_that_an_older_revision_left_behind_are_there_too(site: Site) -> N
     again = start(settings)
     try:
         assert (again.rules("flow").rules[0].count, len(again.rules("degrade"))) == (5, 1)
-        assert "older" not in str(again.subscriptions[0].status()[0].last_error)
+        assert "older than" not in str(again.subscriptions[0].status()[0].last_error)
     finally:
         again.close()
 
