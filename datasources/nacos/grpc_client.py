@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
-from sentinel_core.datasources.nacos.api import md5
+from sentinel_core.datasources.nacos.api import md5, md5_of
 from sentinel_core.datasources.nacos.grpc_errors import (
     LinkLost,
     explain,
@@ -24,6 +24,7 @@ from sentinel_core.datasources.nacos.grpc_link import Link
 from sentinel_core.datasources.nacos.grpc_watch import Watches
 from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Value
+from sentinel_core.datasources.quoting import quoted
 
 _HANDSHAKE_S = 2.0
 """A connection on which nothing comes back so soon is half-open, or its server frozen."""
@@ -74,7 +75,7 @@ class Client:
                 break
             time.sleep(_LOOK_S)
         if is_busy(answer):
-            raise SourceUnavailable(f"nacos: {data_id} cannot be read: {answer.message}")
+            raise SourceUnavailable(f"nacos: {data_id} cannot be read: {quoted(answer.message)}")
         self.watches.was_read(data_id, found.md5 if found else "")
         return found
 
@@ -202,7 +203,7 @@ class Client:
 def _value(answer: Any) -> Value:
     # Half a character is handed on as it is: whoever parses it says so.
     content = answer.content.encode("utf-8", "surrogatepass")
-    return Value(content, answer.md5 or md5(content), answer.lastModified or 0)
+    return Value(content, md5_of(content, answer.md5), answer.lastModified or 0)
 
 
 def _joined(failures: list[Any]) -> DatasourceError:

@@ -45,7 +45,7 @@ class Beats:
     def __init__(self) -> None:
         self.asked: list[dict[str, str]] = []
         self.changed: list[str] = []
-        self.error: DatasourceError | None = None
+        self.error: Exception | None = None
         self.threads: set[str] = set()
 
     def __call__(self, md5s: dict[str, str], timeout_s: float) -> list[str]:
@@ -94,6 +94,24 @@ def test_a_beat_that_fails_ends_every_watch_with_its_reason_and_the_thread(beats
     assert degrade.told.wait(5)
     assert flow.error is degrade.error is beats.error
     assert wait_until(lambda: "sentinel-nacos-beat" not in {thread.name for thread in threading.enumerate()})
+
+
+def test_an_answer_that_nobody_foresaw_ends_every_watch_too(beats: Beats) -> None:
+    watches, flow = Watches(beats), Watched()
+    watches.add("flow", "1", flow)
+    beats.error = AttributeError("'Other' object has no attribute 'changedConfigs'")
+    assert flow.told.wait(5)
+    assert isinstance(flow.error, SourceUnavailable)
+    assert wait_until(lambda: "sentinel-nacos-beat" not in {thread.name for thread in threading.enumerate()})
+
+
+@pytest.mark.parametrize("code", [301, 400, 403, 500])
+def test_the_servers_words_cannot_speak_to_a_terminal(code: int) -> None:
+    said = "\x1b]0;owned\x07\nINFO forged " + "x" * 100_000
+    refused = refusal(SimpleNamespace(resultCode=500, errorCode=code, message=said), "h:8848", Target(("h:8848",)))
+    assert str(refused).isprintable()
+    assert "forged" in str(refused)
+    assert len(str(refused)) < 2000
 
 
 def test_whoever_comes_back_after_the_end_is_listened_for_again(beats: Beats) -> None:
