@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ def test_d01_a_watch_that_ends_is_set_up_again_and_misses_nothing(
         assert subscription.wait_ready(5)
     assert State.STALE in states
     assert subscription.status()[0].counters.channel_losses == 3
+
+
+@pytest.mark.parametrize("compare_s", [math.inf, 1e300])
+def test_who_never_compares_is_told_by_the_watch_all_the_same(
+    source: MemorySource, recorder: Any, subscribe: Any, compare_s: float
+) -> None:
+    subscribe(source, recorder, options=SubscriptionOptions(compare_s=compare_s))
+    source.set("flow", A)
+    recorder.wait_active(A)
+    source.set("flow", B)
+    recorder.wait_active(B)
 
 
 def test_d02_after_an_outage_it_reads_before_it_watches(source: MemorySource, recorder: Any, subscribe: Any) -> None:
