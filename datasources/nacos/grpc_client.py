@@ -70,7 +70,7 @@ class Client:
         deadline = self._deadline()
         for _ in range(_LOOKS):
             answer = self._ask_any(request, deadline)
-            found = _value(answer) if answer.content and not is_missing(answer) else None
+            found = _value(answer) if _part(answer, "content") and not is_missing(answer) else None
             if not is_busy(answer) and (found is None or found.md5 == md5(found.content)):
                 break
             time.sleep(_LOOK_S)
@@ -93,7 +93,7 @@ class Client:
         for data_id, read in md5s.items():
             request.configListenContexts.append(sdk.ConfigListenContext(**self._where(data_id), md5=read))
         answer = self._ask(request, self._monotonic() + min(timeout_s, self._target.timeout_s))
-        return [changed.dataId for changed in answer.changedConfigs]
+        return [changed.dataId for changed in _part(answer, "changedConfigs")]
 
     def _where(self, data_id: str) -> dict[str, str]:
         return {"dataId": data_id, "group": self._target.group, "tenant": self._target.tenant}
@@ -198,6 +198,14 @@ class Client:
             if link is not None:
                 link.close()
         self.watches.end(SourceUnavailable(_CLOSED))
+
+
+def _part(answer: Any, name: str) -> Any:
+    """Of an answer that may be one to another question."""
+    try:
+        return getattr(answer, name)
+    except AttributeError:
+        raise SourceUnavailable(f"nacos answered with a {type(answer).__name__}, which holds no {name}") from None
 
 
 def _value(answer: Any) -> Value:
