@@ -55,12 +55,19 @@ def password(store: str, variable: str, user: str | None, file: Path | None) -> 
     """Raises SourceDenied where there is none."""
     if file is None:
         if found := os.environ.get(variable):
-            return found
+            return _text(found, variable)
         raise SourceDenied(
             f"there is no password for the {store} user {user}; set {variable} in the environment, or "
             "name a file with &password_file="
         )
     return secret("password_file", file)
+
+
+def _text(found: str, variable: str) -> str:
+    """Checked here: what Python says of half a character shows all of it."""
+    if any("\ud800" <= each <= "\udfff" for each in found):
+        raise SourceDenied(f"the password in the variable {variable} is not UTF-8; write it so")
+    return found
 
 
 def secret(name: str, file: Path) -> str:

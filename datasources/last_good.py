@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields
@@ -21,6 +23,7 @@ from typing import Any, NamedTuple
 
 from sentinel_core.datasources.atomic import replace_file
 from sentinel_core.datasources.contract import Item
+from sentinel_core.datasources.layout import MAX_BYTES
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MAGIC = "sentinel-last-good"
@@ -28,6 +31,8 @@ _FORMAT = 1
 _LEFT_S = 60.0
 """A file that is being written is younger."""
 _TIMES = ("committed_at", "published_at")
+_MOST_BYTES = 4 * MAX_BYTES
+"""Of several revisions: more than could have been saved is not read."""
 
 
 class _NotUsableError(Exception):
@@ -58,7 +63,7 @@ class LastGood:
         or they cannot be trusted."""
         self._problems.pop(item.source, None)
         try:
-            saved = _decode(self.path(item).read_bytes(), item.source)
+            saved = _decode(_read(self.path(item)), item.source)
         except FileNotFoundError:
             saved = ()
         except (OSError, _NotUsableError) as error:
@@ -106,10 +111,23 @@ class _Saved(NamedTuple):
     revision: Revision
 
 
+def _read(path: Path) -> bytes:
+    """Whatever somebody put there, a start waits for nothing. Raises OSError, _NotUsableError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _NotUsableError("it is no file")
+        if found.st_size > _MOST_BYTES:
+            raise _NotUsableError(f"it is larger than {_MOST_BYTES // 2**20} MiB")
+        return file.read(_MOST_BYTES)
+
+
 def _encode(saved: tuple[_Saved, ...], saved_at: datetime) -> bytes:
     header = {"savedAt": saved_at.isoformat(), "revisions": [_header(entry) for entry in saved]}
     contents = b"".join(text.content for entry in saved for text in entry.revision.texts)
-    body = json.dumps(header, ensure_ascii=False).encode() + b"\n" + contents
+    # Half a surrogate pair, such as an author may have, is written as the JSON escape that it is.
+    body = json.dumps(header, ensure_ascii=False).encode(errors="backslashreplace") + b"\n" + contents
     return f"{_MAGIC} {_FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode() + body
 
 
@@ -150,12 +168,19 @@ def _entries(headers: list[dict[str, Any]], contents: bytes) -> Iterator[_Saved]
     for header in headers:
         texts = []
         for text in header["texts"]:
-            end = start + text["length"]
-            texts.append(SourceText(text["name"], contents[start:end], text["format"]))
+            end = start + abs(text["length"])
+            texts.append(SourceText(_text(text["name"]), contents[start:end], _text(text["format"])))
             start = end
         provenance = _provenance_from_json(header["provenance"])
-        revision = Revision(tuple(texts), header["source"], header["version"], provenance, observed=header["observed"])
-        yield _Saved(frozenset(header["kinds"]), revision)
+        source, version = _text(header["source"]), _text(header["version"])
+        revision = Revision(tuple(texts), source, version, provenance, observed=bool(header["observed"]))
+        yield _Saved(frozenset(map(_text, header["kinds"])), revision)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _provenance_to_json(provenance: Provenance) -> dict[str, str]:
@@ -168,7 +193,7 @@ def _provenance_to_json(provenance: Provenance) -> dict[str, str]:
 def _provenance_from_json(values: dict[str, str]) -> Provenance:
     known = {each.name for each in fields(Provenance)}
     parsed: dict[str, Any] = {
-        name: datetime.fromisoformat(value) if name in _TIMES else value
+        name: datetime.fromisoformat(value) if name in _TIMES else _text(value)
         for name, value in values.items()
         if name in known
     }

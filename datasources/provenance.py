@@ -23,6 +23,8 @@ _TEXTS = {
     "rollbackOf": "rollback_of",
 }
 _TIMES = {"committedAt": "committed_at", "publishedAt": "published_at"}
+_LONGEST = 16 * 1024
+"""Characters of a text: what is longer would go into each event and each status."""
 
 
 def rules_digest(texts: Sequence[SourceText], kind: Kind) -> str | None:
@@ -41,7 +43,8 @@ def encode(provenance: Provenance, digest: str | None) -> bytes:
     for name, field in _TIMES.items():
         moment: datetime | None = getattr(provenance, field)
         document[name] = moment.isoformat() if moment else None
-    return json.dumps(document, ensure_ascii=False).encode()
+    # Half a surrogate pair (an argument that is not UTF-8) is written as the JSON escape that it is.
+    return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 def decode(content: bytes) -> tuple[Provenance, str | None] | None:
@@ -60,12 +63,14 @@ def decode(content: bytes) -> tuple[Provenance, str | None] | None:
 
 def _text(document: Mapping[str, Any], name: str) -> str | None:
     value = document.get(name)
-    return value if isinstance(value, str) and value else None
+    if not isinstance(value, str) or not value:
+        return None
+    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
 
 
 def _time(document: Mapping[str, Any], name: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(_text(document, name) or "")
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # an hour before the year 1 or after 9999, too
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -18,6 +18,7 @@ from sentinel_core.datasources.contract import Readable, SourceMisconfigured
 from sentinel_core.datasources.uri import SourceUri, mask_uri
 
 ENTRY_POINTS = "sentinel.datasources"
+_LONGEST_S = 30 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,10 @@ def milliseconds(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """`5`, `5s`, `500ms`, `2m` → seconds; more than zero."""
+    """`5`, `5s`, `500ms`, `2m` → seconds; more than zero, and no longer than sockets and locks can wait."""
     for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
         if text.endswith(unit) and text.removesuffix(unit).replace(".", "", 1).isdigit():
             value = float(text.removesuffix(unit)) * factor
-            if value > 0:
+            if 0 < value <= _LONGEST_S:
                 return value
-    raise ValueError(f"{text!r} is not a duration; write for example 5s, 500ms or 2m")
+    raise ValueError(f"{text[:40]!r} is not a duration of up to 30 days; write for example 5s, 500ms or 2m")

@@ -21,6 +21,7 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import Applied, LoopState, Verdict
 from sentinel_core.datasources.names import is_blank
+from sentinel_core.datasources.quoting import quoted
 from sentinel_core.datasources.status import Record
 from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.rules import Kind, Revision, RuleRejected
@@ -35,6 +36,9 @@ then finds the change anew and tells of it again."""
 _log = logging.getLogger("sentinel.datasources")
 _HISTORY_DEPTH = 20
 """How far back a service without rules looks for a valid revision."""
+_LONGEST_REASON = 1500
+"""Characters. Masking takes the square of a text's length at worst; of what is cut in the middle of a password, that is
+never shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,7 @@ class ItemRounds:
 
 def words(error: BaseException) -> str:
     """An error as people shall read it: its message, masked, or its type when it has none."""
-    return mask_uri(str(error)) or type(error).__name__
+    return quoted(mask_uri(str(error)[: 2 * _LONGEST_REASON]), _LONGEST_REASON) or type(error).__name__
 
 
 def _emptiness(reading: Reading) -> str:

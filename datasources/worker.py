@@ -128,7 +128,7 @@ class ItemWorker:
             with self._lock:
                 wait = self._loop.due - self._clocks.monotonic()
                 if wait > 0 and not self._record.is_news(self._loop):
-                    self._lock.wait(wait)
+                    self._lock.wait(min(wait, threading.TIMEOUT_MAX))  # `compare_s` may be infinite
                 due = self._loop.due <= self._clocks.monotonic()
             if due and not self._stop.is_set():
                 self._guarded_step()

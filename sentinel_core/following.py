@@ -47,7 +47,7 @@ class Following:
         self._activation = activation
         self._last_good = last_good
         self._check_open = check_open
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._held: list[Subscription] = []
 
     @property
@@ -116,6 +116,7 @@ class Following:
 
     def _take(self, made: Sequence[Subscription]) -> None:
         with self._lock:
+            self._check_open()  # whoever closes meanwhile finds what is held, or is seen here
             self._held = [held for held in self._held if not held.closed]
             for each in made:
                 if found := self.feeder(each.kinds):
@@ -135,7 +136,7 @@ class Following:
 
     def renew_after_fork(self) -> None:
         """For a forked child: a lock of its own. Starts nothing."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def revive(self) -> None:
         """In the child: reads the sources anew, with threads of its own."""
@@ -144,9 +145,10 @@ class Following:
 
     def close(self, timeout_s: float) -> None:
         """Ends all subscriptions, each within `timeout_s`."""
-        for subscription in self._held:
+        with self._lock:
+            held, self._held = self._held, []
+        for subscription in held:
             subscription.close(timeout_s)
-        self._held = []
 
 
 def check_distinct(stores: Sequence[Store]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable, Wake
+from sentinel_core.datasources.contract import DatasourceError, SourceMisconfigured, SourceUnavailable, Wake
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
 from sentinel_core.datasources.etcd.errors import closes_channel, explain, wants_login
 from sentinel_core.datasources.etcd.target import Target
@@ -88,7 +88,14 @@ class Client:
 
     def transact(self, request: Any, *, once: bool = False) -> Any:
         """One transaction. `once`: it writes, so it is not sent again where it may have been carried out."""
-        return self.call("KV/Txn", request, self.messages.TxnResponse, once=once)
+        answer = self.call("KV/Txn", request, self.messages.TxnResponse, once=once)
+        made = request.success if answer.succeeded or not request.compare else request.failure
+        if len(answer.responses) != len(made):
+            where = ", ".join(self._target.endpoints)
+            raise SourceMisconfigured(
+                f"etcd {where} answers, but not as an etcd does; name the port of its clients (2379)"
+            )
+        return answer
 
     def call(self, method: str, request: Any, response: type[_Response], *, once: bool = False) -> _Response:
         """`method` is `Service/Method`. One request, one response."""
@@ -111,6 +118,8 @@ class Client:
             call = _started(session, lambda: stream(iter((request,)), timeout=timeout_s, metadata=session.metadata))
             try:
                 return next(call)
+            except StopIteration:
+                raise _wordless(session) from None
             finally:
                 call.cancel()
 
@@ -228,7 +237,14 @@ def _unary(session: _Session, method: str, request: Any, response: Any, timeout_
         request_serializer=type(request).SerializeToString,
         response_deserializer=response.FromString,
     )
-    return _started(session, lambda: call(request, timeout=timeout_s, metadata=session.metadata))
+    answer = _started(session, lambda: call(request, timeout=timeout_s, metadata=session.metadata))
+    if answer is None:  # what gRPC makes of a call that ended well, with no message
+        raise _wordless(session)
+    return answer
+
+
+def _wordless(session: _Session) -> SourceUnavailable:
+    return SourceUnavailable(f"etcd {session.endpoint} ended a call without a word; is it one?")
 
 
 def _started(session: _Session, start: Callable[[], Any]) -> Any:

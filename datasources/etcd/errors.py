@@ -12,6 +12,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.etcd.target import PASSWORD_VARIABLE, Target
 from sentinel_core.datasources.layout import MAX_BYTES
+from sentinel_core.datasources.quoting import quoted
 
 _ANSWERS = frozenset(
     {"INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION", "OUT_OF_RANGE", "NOT_FOUND"}
@@ -47,7 +48,7 @@ def is_compacted(error: Any) -> bool:
 
 def explain(error: Any, endpoint: str, target: Target) -> DatasourceError:
     """The error to raise for an RpcError. Its text holds the server's words, which name no secret."""
-    code, says = error.code().name, (error.details() or "no reason given").removeprefix("etcdserver: ")
+    code, says = error.code().name, quoted(error.details() or "no reason given").removeprefix("etcdserver: ")
     at = f"etcd {endpoint}"
     if code == "PERMISSION_DENIED":
         who = f"the user {target.user}" if target.user else "who comes without a user"

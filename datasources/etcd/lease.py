@@ -118,8 +118,8 @@ class Lease:
                         self._renew()
                         self._trouble = None
                 pause = self._ttl_s / 3
-            except DatasourceError as error:
-                self._trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - keys that end with this thread would end without a word
+                self._trouble = str(error) or type(error).__name__
                 pause = min(_RETRY_S, pause)
 
 

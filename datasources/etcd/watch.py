@@ -15,6 +15,7 @@ from sentinel_core.datasources.contract import DatasourceError, SourceUnavailabl
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
 from sentinel_core.datasources.etcd.client import Client
 from sentinel_core.datasources.forks import renew_lock_after_fork
+from sentinel_core.datasources.quoting import quoted
 
 HEARTBEAT_S = 4.0
 """How often the server is asked for a word. One that does not give it before the next time is given up."""
@@ -223,4 +224,5 @@ def check(response: pb.WatchResponse, key: bytes) -> None:
     if response.compact_revision:
         raise compacted(response, key)
     if response.canceled or (response.created and response.watch_id < 0):
-        raise SourceUnavailable(f"etcd cancelled the watch of {key.decode()}: {response.cancel_reason or 'no reason'}")
+        why = quoted(response.cancel_reason) or "no reason"
+        raise SourceUnavailable(f"etcd cancelled the watch of {key.decode()}: {why}")

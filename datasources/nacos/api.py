@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,6 +21,7 @@ from sentinel_core.datasources.layout import check_size
 from sentinel_core.datasources.nacos.client import Client, document, not_nacos, says
 from sentinel_core.datasources.nacos.transport import Value
 from sentinel_core.datasources.nacos.wire import STOPPED, Answer
+from sentinel_core.datasources.quoting import quoted
 
 HOLD_S = 10.0
 """How long a server before version 3 holds back "nothing has changed"; it takes no less."""
@@ -28,6 +31,10 @@ _FORM_BYTES = 2**20
 _TRIES, _TRY_AGAIN_S = 20, 0.05
 _CONFIG = {3: "/v3/client/cs/config", 1: "/v1/cs/configs"}
 _ADMIN = {3: "/v3/admin/cs/config", 1: "/v1/cs/configs"}
+_MD5 = re.compile("[0-9a-f]{32}")
+_LONGEST_NAME = 200
+_LAST_MS = 253_402_300_800_000
+"""The end of the year 9999."""
 
 
 class Entry(NamedTuple):
@@ -66,8 +73,8 @@ class Api:
             time.sleep(_TRY_AGAIN_S)  # it is being written at this moment
         if generation == 1:
             return self._value_of_1(data_id, answer)
-        data = self._data(answer)
-        return _value(data_id, data, data.get("lastModified")) if data and data.get("content") else None
+        data = self._object(answer)
+        return self._value(data_id, data, data.get("lastModified")) if data and data.get("content") else None
 
     def _value_of_1(self, data_id: str, answer: Answer) -> Value | None:
         if answer.status == 404 and answer.body.startswith(b"config data not exist"):
@@ -77,20 +84,19 @@ class Api:
         if not answer.body:
             return None
         check_size(len(answer.body), data_id)
-        digest = answer.headers.get("Content-MD5") or md5(answer.body)
         try:
-            seconds = parsedate_to_datetime(answer.headers.get("Last-Modified", "")).timestamp()
-        except ValueError:
+            seconds = parsedate_to_datetime(answer.headers.get("last-modified", "")).timestamp()
+        except (ValueError, OverflowError):
             seconds = 0
-        return Value(answer.body, digest, int(seconds) * 1000)
+        return Value(answer.body, md5_of(answer.body, answer.headers.get("content-md5")), int(seconds) * 1000)
 
     def stored(self, data_id: str) -> Value | None:
         """From the server's database: what was written last, with the time to the millisecond."""
         generation = self.generation()
         asked = self._names(data_id, generation) | ({} if generation == 3 else {"show": "all"})
         answer = self._call("GET", _ADMIN[generation], asked)
-        data = self._data(answer) if generation == 3 else _found_by_1(answer, self._refused)
-        return _value(data_id, data, data.get("modifyTime")) if data and data.get("content") else None
+        data = self._object(answer) if generation == 3 else _found_by_1(answer, self._refused)
+        return self._value(data_id, data, data.get("modifyTime")) if data and data.get("content") else None
 
     def publish(self, data_id: str, content: bytes, cas_md5: str | None) -> bool:
         """Servers before 3 pass over `cas_md5`."""
@@ -175,22 +181,24 @@ class Api:
         generation = self.generation(timeout_s)
         asked = self._names(data_id, generation) | {"pageNo": str(page), "pageSize": str(size)}
         if generation == 3:
-            data = self._data(self._call("GET", "/v3/admin/cs/history/list", asked, timeout_s=timeout_s))
+            data = self._object(self._call("GET", "/v3/admin/cs/history/list", asked, timeout_s=timeout_s))
         else:
             answer = self._call("GET", "/v1/cs/history", asked | {"search": "accurate"}, timeout_s=timeout_s)
             data = _found_by_1(answer, self._refused)
-        items = (data or {}).get("pageItems") or []
-        return [_entry(each) for each in items if (each.get("publishType") or "formal") == "formal"]
+        found = data.get("pageItems") if data else None
+        items = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        entries = (_entry(each) for each in items if (each.get("publishType") or "formal") == "formal")
+        return [each for each in entries if each is not None]
 
     def recorded(self, data_id: str, number: int) -> bytes:
         """The content that an entry holds: of `I` the one that came, of `U` and `D` the one that went."""
         generation = self.generation()
         asked = self._names(data_id, generation) | {"nid": str(number)}
         if generation == 3:
-            data = self._data(self._call("GET", "/v3/admin/cs/history", asked))
+            data = self._object(self._call("GET", "/v3/admin/cs/history", asked))
         else:
             data = _found_by_1(self._call("GET", "/v1/cs/history", asked), self._refused)
-        return str((data or {}).get("content") or "").encode()
+        return str((data or {}).get("content") or "").encode("utf-8", "surrogatepass")
 
     # -- how it is asked ---------------------------------------------------------------------------------------------
 
@@ -214,26 +222,43 @@ class Api:
             raise self._refused(answer)
         return found.get("data")
 
+    def _object(self, answer: Answer) -> dict[str, Any] | None:
+        """As `_data`, where that is an object."""
+        data = self._data(answer)
+        if data is not None and not isinstance(data, dict):
+            raise self._no_nacos(Answer(answer.status, b"another shape of data"))
+        return data
+
+    def _value(self, data_id: str, data: Mapping[str, Any], modified: Any) -> Value:
+        if data.get("encryptedDataKey"):
+            raise SourceMisconfigured(f"{data_id} is encrypted by a plugin of Nacos; publish it without")
+        if not isinstance(data["content"], str):
+            raise self._no_nacos(Answer(200, b"a content that is no text"))
+        content = data["content"].encode("utf-8", "surrogatepass")
+        check_size(len(content), data_id)
+        return Value(content, md5_of(content, data.get("md5")), _milliseconds(modified))
+
     def _refused(self, answer: Answer) -> DatasourceError:
         where = ", ".join(self._target.servers)
         if answer.status == 404 or not answer.body:
-            return not_nacos(where, answer)
+            return self._no_nacos(answer)
         if answer.status >= 500 or answer.status == 409:
             return SourceUnavailable(f"nacos {where} cannot do it now: {says(answer)}")
         return SourceMisconfigured(f"nacos {where} refuses the request: {says(answer)}")
+
+    def _no_nacos(self, answer: Answer) -> DatasourceError:
+        self.client.forget_generations()
+        return not_nacos(", ".join(self._target.servers), answer)
+
+
+def md5_of(content: bytes, told: object) -> str:
+    """As the server tells it, where that is one."""
+    return told if isinstance(told, str) and _MD5.fullmatch(told) else md5(content)
 
 
 def md5(content: bytes) -> str:
     """As Nacos tells contents apart."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def _value(data_id: str, data: Mapping[str, Any], modified: Any) -> Value:
-    if data.get("encryptedDataKey"):
-        raise SourceMisconfigured(f"{data_id} is encrypted by a plugin of Nacos; publish it without")
-    content = str(data["content"]).encode("utf-8", "surrogatepass")
-    check_size(len(content), data_id)
-    return Value(content, str(data.get("md5") or md5(content)), int(modified or 0))
 
 
 def _found_by_1(answer: Answer, refused: Any) -> dict[str, Any] | None:
@@ -245,13 +270,26 @@ def _found_by_1(answer: Answer, refused: Any) -> dict[str, Any] | None:
     return document(answer) or None
 
 
-def _entry(found: Mapping[str, Any]) -> Entry:
-    moment = found.get("modifyTime") or found.get("lastModifiedTime") or 0
-    user, address = found.get("srcUser"), found.get("srcIp")
-    return Entry(int(found["id"]), _milliseconds(moment), user or None, address or None, str(found["opType"]).strip())
+def _entry(found: Mapping[str, Any]) -> Entry | None:
+    """None for what is none: nothing that a history says may keep rules from being read."""
+    try:
+        number, operation = int(found["id"]), str(found["opType"]).strip()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+    moment = found.get("modifyTime") or found.get("lastModifiedTime")
+    return Entry(number, _milliseconds(moment), _name(found.get("srcUser")), _name(found.get("srcIp")), operation)
 
 
-def _milliseconds(moment: Any) -> int:
-    if isinstance(moment, str):
-        return int(datetime.fromisoformat(moment).astimezone(UTC).timestamp() * 1000)
-    return int(moment)
+def _name(found: object) -> str | None:
+    return quoted(found, _LONGEST_NAME) if isinstance(found, str) and found else None
+
+
+def _milliseconds(moment: object) -> int:
+    """0 for what is no time."""
+    try:
+        if isinstance(moment, str) and not moment.isdecimal():
+            return int(datetime.fromisoformat(moment).astimezone(UTC).timestamp() * 1000)
+        found = int(moment) if isinstance(moment, int | float | str) and math.isfinite(float(moment)) else 0
+    except (ValueError, OverflowError):
+        return 0
+    return found if 0 <= found < _LAST_MS else 0

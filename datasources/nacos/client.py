@@ -20,13 +20,15 @@ from sentinel_core.datasources.contract import (
     StopSignal,
 )
 from sentinel_core.datasources.forks import renew_lock_after_fork
-from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target
+from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target, is_token
 from sentinel_core.datasources.nacos.wire import ALIVE_S, Answer, Held, Request, Wire
+from sentinel_core.datasources.quoting import quoted
 
 _T = TypeVar("_T")
 _LIVENESS = "/v3/admin/core/state/liveness"
 _RENEW_AT = 0.8
 """Of its time to live a token is used; then another is fetched before it is missed."""
+_LONGEST_LIFE_S = 10 * 365 * 86400
 _REST_S = 0.5
 """After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
 
@@ -101,6 +103,11 @@ class Client:
             else:
                 self._rest = None
                 return answer
+
+    def forget_generations(self) -> None:
+        """After an answer that no server of that generation gives: what a gateway said for one that was away has
+        perhaps been taken for its own words."""
+        self._generations = {}
 
     def _give_up(self, server: str, turn: int) -> None:
         with self._lock:
@@ -179,8 +186,10 @@ class Client:
             )
         found = document(answer)
         token, lives_s = found.get("accessToken"), found.get("tokenTtl")
-        if not isinstance(token, str) or not isinstance(lives_s, int):
-            raise not_nacos(server, answer)
+        if not isinstance(token, str) or not isinstance(lives_s, int) or not is_token(token):
+            raise not_nacos(server, Answer(answer.status, b"no token and its tokenTtl in seconds"))  # it may hold one
+        # One of no time to live is used until it is refused.
+        lives_s = lives_s if 0 < lives_s < _LONGEST_LIFE_S else _LONGEST_LIFE_S
         return token, self._monotonic() + _RENEW_AT * lives_s
 
     def _denied(self, server: str, answer: Answer) -> SourceDenied:
@@ -229,7 +238,7 @@ def says(answer: Answer) -> str:
     found = document(answer)
     words = [str(found[name]) for name in ("message", "data") if isinstance(found.get(name), str)]
     text = ": ".join(words) if words else answer.body.decode("utf-8", "replace").strip()
-    return f"HTTP {answer.status} {text[:200]}".strip()
+    return f"HTTP {answer.status} {quoted(text, 200)}".strip()
 
 
 def not_nacos(where: str, answer: Answer) -> SourceMisconfigured:

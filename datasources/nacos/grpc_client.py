@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sentinel_core.datasources.contract import DatasourceError, SourceDenied, SourceUnavailable
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
-from sentinel_core.datasources.nacos.api import md5
+from sentinel_core.datasources.nacos.api import md5, md5_of
 from sentinel_core.datasources.nacos.grpc_errors import (
     LinkLost,
     explain,
@@ -24,6 +24,7 @@ from sentinel_core.datasources.nacos.grpc_link import Link
 from sentinel_core.datasources.nacos.grpc_watch import Watches
 from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Value
+from sentinel_core.datasources.quoting import quoted
 
 _HANDSHAKE_S = 2.0
 """A connection on which nothing comes back so soon is half-open, or its server frozen."""
@@ -69,12 +70,12 @@ class Client:
         deadline = self._deadline()
         for _ in range(_LOOKS):
             answer = self._ask_any(request, deadline)
-            found = _value(answer) if answer.content and not is_missing(answer) else None
+            found = _value(answer) if _part(answer, "content") and not is_missing(answer) else None
             if not is_busy(answer) and (found is None or found.md5 == md5(found.content)):
                 break
             time.sleep(_LOOK_S)
         if is_busy(answer):
-            raise SourceUnavailable(f"nacos: {data_id} cannot be read: {answer.message}")
+            raise SourceUnavailable(f"nacos: {data_id} cannot be read: {quoted(answer.message)}")
         self.watches.was_read(data_id, found.md5 if found else "")
         return found
 
@@ -96,7 +97,7 @@ class Client:
             answer = self._ask(request, self._monotonic() + min(timeout_s, self._target.timeout_s))
         except SourceDenied:  # Nacos 2 lets nobody listen who has a right to one group; he may read it
             return [data_id for data_id, read in md5s.items() if self._md5(data_id) != read]
-        return [changed.dataId for changed in answer.changedConfigs]
+        return [changed.dataId for changed in _part(answer, "changedConfigs")]
 
     def _md5(self, data_id: str) -> str:
         value = self.get(data_id)
@@ -207,10 +208,18 @@ class Client:
         self.watches.end(SourceUnavailable(_CLOSED))
 
 
+def _part(answer: Any, name: str) -> Any:
+    """Of an answer that may be one to another question."""
+    try:
+        return getattr(answer, name)
+    except AttributeError:
+        raise SourceUnavailable(f"nacos answered with a {type(answer).__name__}, which holds no {name}") from None
+
+
 def _value(answer: Any) -> Value:
     # Half a character is handed on as it is: whoever parses it says so.
     content = answer.content.encode("utf-8", "surrogatepass")
-    return Value(content, answer.md5 or md5(content), answer.lastModified or 0)
+    return Value(content, md5_of(content, answer.md5), answer.lastModified or 0)
 
 
 def _joined(failures: list[Any]) -> DatasourceError:

@@ -12,6 +12,7 @@ from sentinel_core.datasources.contract import (
     SourceUnavailable,
 )
 from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target
+from sentinel_core.datasources.quoting import quoted
 
 _OK, _NOT_FOUND, _BAD_REQUEST, _NO_RIGHT, _FAILED = 200, 300, 400, 403, 500
 _CAS, _NOT_GRANTED, _BEING_MODIFIED = "cas publish fail", "authorization failed", "file is being modified"
@@ -29,7 +30,7 @@ def explain(error: BaseException, server: str, target: Target, timeout_s: float)
     at = f"nacos {server} (gRPC)"
     rpc = next((each for each in _chain(error) if hasattr(each, "code") and hasattr(each, "details")), None)
     if rpc is not None:
-        return _of_rpc(rpc.code().name, rpc.details() or "no reason given", at, target, timeout_s)
+        return _of_rpc(rpc.code().name, quoted(rpc.details() or "no reason given"), at, target, timeout_s)
     if isinstance(error, ValueError) and "closed channel" in str(error):  # what gRPC says of what another thread closed
         return LinkLost(f"{at}: the connection was given up meanwhile")
     if isinstance(error, TimeoutError):
@@ -41,7 +42,7 @@ def refusal(answer: Any, server: str, target: Target) -> DatasourceError | None:
     """The error to raise for an answer that says no; None for any other, and for those that are asked for below."""
     if answer.resultCode == _OK or is_missing(answer) or is_busy(answer) or is_conflict(answer):
         return None
-    code, says = answer.errorCode or answer.resultCode, answer.message or "no reason given"
+    code, says = answer.errorCode or answer.resultCode, quoted(answer.message or "no reason given")
     at = f"nacos {server} (gRPC)"
     if code == _NO_RIGHT:
         return SourceDenied(f"{at} {_denial(says, target)}")
@@ -125,4 +126,4 @@ def _chain(error: BaseException | None) -> Iterator[Any]:
 def _words(error: BaseException) -> str:
     """The innermost message: the library wraps them without adding anything."""
     *_, innermost = _chain(error)
-    return str(innermost) or type(innermost).__name__
+    return quoted(str(innermost)) or type(innermost).__name__

@@ -14,6 +14,7 @@ from sentinel_core.datasources import access
 from sentinel_core.datasources.layout import MAX_BYTES
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
 from sentinel_core.datasources.nacos.target import Target
+from sentinel_core.datasources.quoting import quoted
 
 _PORT_OFFSET = 1000
 _OK = 200
@@ -97,7 +98,7 @@ class Link:
                 for response in self._answers(payload):
                     self._outgoing.put(sdk.GrpcUtils.convert_response_to_payload(response))
         except grpc.RpcError as error:
-            why = f"the connection broke off: {error.details()}"
+            why = f"the connection broke off: {quoted(error.details() or 'no reason given')}"
         except Exception as error:  # noqa: BLE001 - whoever listens must hear of the end, whatever it was
             why = f"the server sent what cannot be read: {type(error).__name__}"
         self.ended = True

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sentinel_core.datasources.contract import DatasourceError
+from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable
 
 BEAT_S = 2.5
 ANSWER_S = 2.0
@@ -95,6 +95,8 @@ class Watches:
                     self.tell(data_id)
             except DatasourceError as error:
                 self.end(error)
+            except Exception as error:  # noqa: BLE001 - whoever listens must hear of the end, whatever it was
+                self.end(SourceUnavailable(f"nacos answered what cannot be read: {error!r}"))
             else:
                 self._nudge.wait(BEAT_S)
 

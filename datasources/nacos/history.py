@@ -15,7 +15,7 @@ from sentinel_core.datasources.provenance import decode, rules_digest
 from sentinel_core.rules import Provenance, Revision, SourceText
 
 _PAGE = 100
-_EDITOR_S = 1.0
+_EDITOR_S, _NEWEST = 1.0, 10
 _SLACK_MS = 5000
 """By so much a history's time and that of a content differ at most; and by so much provenance stands before it."""
 _JITTER_MS = 100
@@ -66,13 +66,15 @@ def at(api: Api, item: Item, told_now: Value | None, version: str) -> Revision:
     )
 
 
-def editor(api: Api, data_id: str) -> Provenance:
-    """Who wrote what stands there, where that was no publish of ours. Nobody, where the history cannot be read soon:
-    the rules wait for it."""
+def editor(api: Api, data_id: str, written_ms: int) -> Provenance:
+    """Who wrote what stood there at that time, where that was no publish of ours: others may have written since.
+    Nobody, where the history cannot be read soon: the rules wait for it."""
     try:
-        entry = next(iter(api.entries(data_id, 1, 1, _EDITOR_S)), None)
+        entries = api.entries(data_id, 1, _NEWEST, _EDITOR_S)
     except DatasourceError:
-        entry = None
+        entries = []
+    near = [each for each in entries if abs(each.time_ms - written_ms) <= _SLACK_MS]
+    entry = min(near, key=lambda each: abs(each.time_ms - written_ms), default=None)
     return _edit(entry) if entry else Provenance(channel="console")
 
 

@@ -6,6 +6,8 @@ until something changes.
 
 from __future__ import annotations
 
+import time
+
 from sentinel_core.datasources.contract import DatasourceError, SourceDenied, StopSignal, Wake
 from sentinel_core.datasources.nacos.api import Api
 from sentinel_core.datasources.nacos.transport import Value
@@ -47,8 +49,11 @@ class HttpTransport:
         weight = 1.0
         while not stop.is_set():
             if holds:
+                began = time.monotonic()
                 try:
                     if not self._api.changed(data_id, seen, stop):
+                        # One that holds nothing back, such as a proxy, is asked as one that cannot.
+                        stop.wait(max(0.0, began + self._interval_s - time.monotonic()))
                         continue
                 except SourceDenied:  # who may read may not listen where rights are given by dataId
                     holds = False

@@ -116,7 +116,7 @@ class NacosSource:
         edit = self._edits.get(item.key)
         if edit is not None and edit[0] == value:
             return edit[1]
-        edited = editor(self._api, item.key)
+        edited = editor(self._api, item.key, value.modified_ms)
         if (told := self._told(item, digest)) is not None:  # another server may have been behind
             return told
         self._edits[item.key] = (value, edited)

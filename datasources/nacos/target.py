@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentinel_core.datasources import access
-from sentinel_core.datasources.contract import SourceMisconfigured
+from sentinel_core.datasources.contract import SourceDenied, SourceMisconfigured
 from sentinel_core.datasources.keys import GROUP, NAMESPACE
 
 PASSWORD_VARIABLE = "SENTINEL_NACOS_PASSWORD"  # noqa: S105 - the name of a variable
@@ -99,7 +99,17 @@ class Target:
 
     def token(self) -> str | None:
         """The access token of `token_file`; None where none is named. Raises SourceDenied."""
-        return access.secret("token_file", self.token_file) if self.token_file else None
+        if self.token_file is None:
+            return None
+        found = access.secret("token_file", self.token_file)
+        if not is_token(found):
+            raise SourceDenied(f"token_file {self.token_file} holds no token; write it into one line and nothing else")
+        return found
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be sent as one."""
+    return text.isascii() and text.isprintable()
 
 
 def transport_of(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import selectors
 import socket
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from sentinel_core.datasources import access
@@ -54,7 +57,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`status` may also be one of the two below."""
+    """`status` may also be one of the two below. Names of headers are in small letters: proxies change them."""
 
     status: int
     body: bytes = field(repr=False)
@@ -107,16 +110,17 @@ class Wire:
     ) -> Answer:
         kept = False
         try:
-            _limit(connection, until)
+            if connection.sock is not None:
+                _limit(connection.sock, until)
             headers = {"User-Agent": "sentinel-control-plane", **request.headers}
             connection.request(request.method, f"/nacos{request.path}", request.body, headers)
-            if held is not None and not _await(connection, held, until):
-                return Answer(STOPPED, b"")
-            _limit(connection, until)
-            response = connection.getresponse()
-            body = _body(connection, response, until)
+            connection.response_class = partial(_Response, until=until, held=held)  # type: ignore[assignment]  # is called
+            with connection.getresponse() as response:
+                body = _body(response)
             kept = not response.will_close
-            return Answer(response.status, body, dict(response.getheaders()))
+            return Answer(response.status, body, {name.lower(): value for name, value in response.getheaders()})
+        except _Stopped:
+            return Answer(STOPPED, b"")
         finally:
             self._put_back(server, connection) if kept else connection.close()
 
@@ -134,10 +138,12 @@ class Wire:
         with self._lock:
             if self._closed:
                 raise SourceUnavailable(f"nacos {server}: this source was closed")
-            for index, (pid, other, connection) in enumerate(self._idle):
-                if pid == os.getpid() and other == server:
-                    del self._idle[index]
-                    return connection
+            mine = [each for each in self._idle if each[0] == os.getpid() and each[1] == server]
+            self._idle = [each for each in self._idle if each not in mine[:1]]
+        for _, _, connection in mine[:1]:
+            if _is_quiet(connection):
+                return connection
+            connection.close()
         return None
 
     def _put_back(self, server: str, connection: http.client.HTTPConnection) -> None:
@@ -163,17 +169,89 @@ class Wire:
             connection.close()
 
 
-def _limit(connection: http.client.HTTPConnection, until: float) -> None:
+class _Stopped(Exception):
+    """Nothing went wrong."""
+
+
+class _Response(http.client.HTTPResponse):
+    """Read until a point in time and no longer. A server that sends byte by byte is given up at the same time as one
+    that is silent: time-outs of sockets are those of a single read."""
+
+    def __init__(self, sock: socket.socket, *, until: float, held: Held | None, **how: Any) -> None:
+        super().__init__(sock, **how)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Bounded(sock, until, held))
+
+
+class _Bounded(io.RawIOBase):
+    def __init__(self, sock: socket.socket, until: float, held: Held | None) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._until = until
+        self._held = held
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._held is not None:
+            return self._first(buffer, self._held)
+        _limit(self._sock, self._until)
+        return self._raw.readinto(buffer)
+
+    def _first(self, buffer: Any, held: Held) -> int | None:
+        """Waits until an answer begins. What TLS says to itself can be read, too, and is none."""
+        with selectors.DefaultSelector() as selector, _told(held.stop) as told:
+            selector.register(self._sock, selectors.EVENT_READ)
+            selector.register(told, selectors.EVENT_READ)
+            while not held.stop.is_set():
+                if (count := self._now(buffer)) is not None:
+                    self._held = None
+                    return count
+                if selector.select(BEAT_S):
+                    continue
+                if time.monotonic() > self._until:
+                    raise TimeoutError
+                held.beat()
+        raise _Stopped
+
+    def _now(self, buffer: Any) -> int | None:
+        """None where there is nothing yet."""
+        self._sock.settimeout(0)
+        try:
+            return self._raw.readinto(buffer)
+        except ssl.SSLWantReadError:
+            return None
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _limit(sock: socket.socket, until: float) -> None:
     """No wait on the socket goes beyond `until`."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(left)
+    sock.settimeout(left)
 
 
-def _body(connection: http.client.HTTPConnection, response: http.client.HTTPResponse, until: float) -> bytes:
-    """All of it. A server that sends byte by byte is given up at the same time as one that is silent."""
+def _is_quiet(connection: http.client.HTTPConnection) -> bool:
+    """Whether nothing came on a kept connection since its last answer: that would be taken for the next one."""
+    if connection.sock is None:
+        return False
+    connection.sock.settimeout(0)
+    try:
+        socket.socket.recv(connection.sock, 1, socket.MSG_PEEK)  # below TLS, which cannot peek
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """All of it."""
     parts, size = [], 0
     while chunk := response.read1(_CHUNK):
         parts.append(chunk)
@@ -182,26 +260,9 @@ def _body(connection: http.client.HTTPConnection, response: http.client.HTTPResp
             raise SourceMisconfigured(
                 f"nacos holds more than {MAX_BYTES // 2**20} MiB under a dataId; is it the right one?"
             )
-        _limit(connection, until)
     if response.length:  # what `read` would tell, and `read1` does not
         raise http.client.IncompleteRead(b"", response.length)
-    response.close()  # without it a kept connection waits for more of an answer of known length
     return b"".join(parts)
-
-
-def _await(connection: http.client.HTTPConnection, held: Held, until: float) -> bool:
-    """Waits until an answer begins; False when stopped."""
-    with selectors.DefaultSelector() as selector, _told(held.stop) as told:
-        selector.register(connection.sock, selectors.EVENT_READ)
-        selector.register(told, selectors.EVENT_READ)
-        while not held.stop.is_set():
-            if any(key.fileobj is connection.sock for key, _ in selector.select(BEAT_S)):
-                return True
-            if time.monotonic() > until:
-                raise TimeoutError
-            if not held.stop.is_set():
-                held.beat()
-    return False
 
 
 @contextmanager

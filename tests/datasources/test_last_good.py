@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import stat
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,6 +87,54 @@ def test_a_spoilt_file_is_refused_with_the_reason(last_good: LastGood, spoil: ob
     assert last_good.load(ITEM) == ()
     assert words in str(last_good.problem(ITEM))
     assert str(path) in str(last_good.problem(ITEM))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"version": "9f1c2ab"', b'"version": 9'),
+        (b'"name": "rules/a.yaml"', b'"name": null'),
+        (b'"kinds": ["flow"]', b'"kinds": [["flow"]]'),
+        (b'"channel": "git"', b'"channel": {"git": 1}'),
+        (b'"length": 2', b'"length": "2"'),
+    ],
+)
+def test_a_header_of_another_shape_is_refused_though_its_checksum_is_right(
+    last_good: LastGood, old: bytes, new: bytes
+) -> None:
+    last_good.save(ITEM, REVISION, FLOW)
+    path = last_good.path(ITEM)
+    first, _, body = path.read_bytes().partition(b"\n")
+    assert old in body
+    body = body.replace(old, new, 1)
+    digest = hashlib.sha256(body).hexdigest().encode()
+    path.write_bytes(b" ".join((*first.split(b" ")[:2], digest)) + b"\n" + body)
+    assert last_good.load(ITEM) == ()
+    assert "header cannot be read" in str(last_good.problem(ITEM))
+
+
+@pytest.mark.parametrize(
+    ("put", "words"),
+    [
+        (os.mkfifo, "it is no file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is no file"),
+        (Path.mkdir, "Is a directory"),
+        (lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 2**40), "larger than"),
+    ],
+    ids=["fifo", "endless", "folder", "huge"],
+)
+def test_what_is_no_copy_does_not_hold_up_a_start(last_good: LastGood, put: object, words: str) -> None:
+    last_good.save(ITEM, REVISION, FLOW)
+    last_good.path(ITEM).unlink()
+    put(last_good.path(ITEM))  # type: ignore[operator]  # a table of functions
+    assert last_good.load(ITEM) == ()
+    assert words in str(last_good.problem(ITEM))
+
+
+def test_an_author_that_is_no_utf_8_is_kept(last_good: LastGood) -> None:
+    odd = replace(REVISION, provenance=Provenance(author="Ada \ud800"))
+    last_good.save(ITEM, odd, FLOW)
+    assert LastGood(last_good.path(ITEM).parent).load(ITEM) == (odd,)
 
 
 def test_a_file_of_another_source_is_refused(last_good: LastGood) -> None:

@@ -15,6 +15,7 @@ import pytest
 from sentinel_core import datasources
 from sentinel_core.datasources import (
     Absent,
+    Item,
     Readable,
     Reading,
     SourceDenied,
@@ -26,6 +27,7 @@ from sentinel_core.datasources import (
 from sentinel_core.rules import Provenance, Revision, SourceText
 from tests.services import nacos
 from tests.services.nacos import NacosServer
+from tests.services.server import wait_until
 
 PASSWORD = "hunter2-secret"
 RULES = b'[{"resource": "a", "count": 1}]'
@@ -178,11 +180,20 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
     server.stop()
 
 
+def answers(source: Readable, item: Item) -> bool:
+    try:
+        source.read(item)
+    except SourceUnavailable:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("transport", ["http", "grpc"])
 def test_tls_reads_and_writes(encrypted: Encrypted, transport: str) -> None:
     source = datasources.open(encrypted.uri(ca=str(encrypted.ca), transport=transport, group=transport))
     (item,) = source.items(["flow"])
     assert isinstance(source, Writable)
+    assert wait_until(lambda: answers(source, item), 30), "its first handshake can take it seconds"
     source.write(item, (SourceText("r", RULES, "json"),), expected=None, provenance=Provenance())
     found = source.read(item)
     assert isinstance(found, Revision)

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,9 @@ from tests.services import nacos
 from tests.services.server import free_port, wait_until
 
 pytest.importorskip("v2.nacos", reason="the extra nacos is not installed")
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from v2.nacos.transport.grpcauto.nacos_grpc_service_pb2 import Metadata, Payload
 
 
 def transport_to(*servers: str, timeout_s: float = 5, token: str | None = None) -> GrpcTransport:
@@ -45,7 +49,7 @@ class Beats:
     def __init__(self) -> None:
         self.asked: list[dict[str, str]] = []
         self.changed: list[str] = []
-        self.error: DatasourceError | None = None
+        self.error: Exception | None = None
         self.threads: set[str] = set()
 
     def __call__(self, md5s: dict[str, str], timeout_s: float) -> list[str]:
@@ -96,6 +100,24 @@ def test_a_beat_that_fails_ends_every_watch_with_its_reason_and_the_thread(beats
     assert wait_until(lambda: "sentinel-nacos-beat" not in {thread.name for thread in threading.enumerate()})
 
 
+def test_an_answer_that_nobody_foresaw_ends_every_watch_too(beats: Beats) -> None:
+    watches, flow = Watches(beats), Watched()
+    watches.add("flow", "1", flow)
+    beats.error = AttributeError("'Other' object has no attribute 'changedConfigs'")
+    assert flow.told.wait(5)
+    assert isinstance(flow.error, SourceUnavailable)
+    assert wait_until(lambda: "sentinel-nacos-beat" not in {thread.name for thread in threading.enumerate()})
+
+
+@pytest.mark.parametrize("code", [301, 400, 403, 500])
+def test_the_servers_words_cannot_speak_to_a_terminal(code: int) -> None:
+    said = "\x1b]0;owned\x07\nINFO forged " + "x" * 100_000
+    refused = refusal(SimpleNamespace(resultCode=500, errorCode=code, message=said), "h:8848", Target(("h:8848",)))
+    assert str(refused).isprintable()
+    assert "forged" in str(refused)
+    assert len(str(refused)) < 2000
+
+
 def test_whoever_comes_back_after_the_end_is_listened_for_again(beats: Beats) -> None:
     watches, first, second = Watches(beats), Watched(), Watched()
     watches.add("flow", "1", first)
@@ -118,6 +140,57 @@ def test_what_one_of_several_reads_the_others_are_told(beats: Beats) -> None:
     assert one.told.is_set()
     assert other.told.is_set()
     watches.end(SourceUnavailable("over"))
+
+
+# -- answers of another shape ------------------------------------------------------------------------------------------
+
+
+class Anything(grpc.GenericRpcHandler):
+    """A server that shakes hands as Nacos does, and says to the rest what the test wants: (type, JSON)."""
+
+    def __init__(self, kind: str, body: bytes) -> None:
+        self._says = {"ServerCheckRequest": ("ServerCheckResponse", b'{"resultCode": 200, "connectionId": "1"}')}
+        self._else = (kind, body)
+
+    def service(self, handler_call_details: Any) -> Any:
+        if not handler_call_details.method.endswith("/request"):
+            return grpc.stream_stream_rpc_method_handler(lambda requests, _: iter(lambda: next(requests, None), None))
+
+        def answers(request: bytes, _: Any) -> bytes:
+            kind = Payload.FromString(request).metadata.type
+            health = ("HealthCheckResponse", b'{"resultCode": 200}') if kind == "HealthCheckRequest" else None
+            answer, body = health or self._says.get(kind, self._else)
+            said: bytes = Payload(metadata=Metadata(type=answer), body=AnyMessage(value=body)).SerializeToString()
+            return said
+
+        return grpc.unary_unary_rpc_method_handler(answers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("", b""),
+        ("HealthCheckResponse", b'{"resultCode": 200}'),
+        ("NoSuchResponse", b"{}"),
+        ("ConfigQueryResponse", b"no json"),
+        ("ConfigQueryResponse", b"[1]"),
+        ("ConfigQueryResponse", b'{"resultCode": 200, "content": 5}'),
+        ("ConfigQueryResponse", b'{"resultCode": 200, "content": "[]", "lastModified": "soon"}'),
+        ("ErrorResponse", b'{"resultCode": 500, "errorCode": 500, "message": "\\u001b[31m\\nforged"}'),
+    ],
+)
+def test_an_answer_of_another_shape_is_an_error_in_words(kind: str, body: bytes) -> None:
+    port = free_port()
+    with ThreadPoolExecutor(4) as threads:
+        server = grpc.server(threads, handlers=[Anything(kind, body)])
+        server.add_insecure_port(f"127.0.0.1:{port + 1000}")
+        server.start()
+        transport = transport_to(f"127.0.0.1:{port}", timeout_s=1)
+        with pytest.raises(DatasourceError) as caught:
+            transport.get("flow")
+        transport.close()
+        server.stop(0).wait()
+    assert str(caught.value).isprintable()
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

@@ -99,6 +99,8 @@ def test_a_token_is_no_part_of_a_sources_identity() -> None:
         ("git:/srv/rules?path=../etc", "leaves the repository"),
         ("git:/srv/rules?clone=maybe", "neither true nor false"),
         ("git:/srv/rules?interval=0s", "not a duration"),
+        ("nacos://host?timeout=99999999999999", "not a duration of up to 30 days"),
+        (f"nacos://host?interval={'9' * 400}m", "not a duration of up to 30 days"),
     ],
 )
 def test_what_cannot_be_opened_says_what_to_write(uri: str, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,17 @@ def test_a_store_that_never_had_anything_is_waited_for(source: MemorySource, rec
     assert subscription.state is State.INIT
     source.set("degrade", b"[]")
     assert subscription.wait_ready(5)
+
+
+@pytest.mark.parametrize("compare_s", [math.inf, 1e300])
+def test_who_never_compares_is_told_by_the_watch_all_the_same(
+    source: MemorySource, recorder: Any, subscribe: Any, compare_s: float
+) -> None:
+    subscribe(source, recorder, options=SubscriptionOptions(compare_s=compare_s))
+    source.set("flow", A)
+    recorder.wait_active(A)
+    source.set("flow", B)
+    recorder.wait_active(B)
 
 
 def test_d02_after_an_outage_it_reads_before_it_watches(source: MemorySource, recorder: Any, subscribe: Any) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from sentinel_core import Engine, Entry
+from sentinel_core import Engine, EngineClosed, Entry
+from sentinel_core.datasources import MemorySource
 from sentinel_core.testing import FakeClock
 
 THREADS = 8
@@ -131,3 +133,16 @@ def test_first_calls_of_many_resources_at_once(engine: Engine) -> None:
 
     together(work)
     assert all(engine.stats(f"r{number}").success == THREADS for number in range(300))
+
+
+def test_a_store_that_is_named_while_the_engine_is_closed_is_not_followed() -> None:
+    engine = Engine(app="app")
+
+    class Closing(MemorySource):
+        def items(self, kinds: Sequence[str]) -> Any:
+            engine.close()
+            return super().items(kinds)
+
+    with pytest.raises(EngineClosed):
+        engine.subscribe("flow", Closing())
+    assert not [each.name for each in threading.enumerate() if each.name.startswith("sentinel-worker")]
