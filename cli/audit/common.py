@@ -83,9 +83,12 @@ def clock(moment: datetime, zone: tzinfo, interval: Interval | None) -> str:
 
 
 def author(head: EventHead) -> str:
-    """`chen (git 9f1c2ab34d5e)`, `ops-li (console)`: who, and by which channel."""
-    name = (head.author or "unknown").partition(" <")[0]
+    """`chen (git 9f1c2ab34d5e)`, `ops-li (console, 10.2.3.4)`: who, and by which channel; of an edit in a console the
+    address, too, which may be all that is known."""
+    name, _, address = (head.author or "unknown").partition(" <")
     how = " ".join(part for part in (head.channel, (head.commit or "")[:SHORT]) if part)
+    if head.channel == "console" and address:
+        how = f"{how}, {address.removesuffix('>')}"
     return f"{name} ({how})" if how else name
 
 

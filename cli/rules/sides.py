@@ -15,6 +15,7 @@ from sentinel_core.cli.rules.inputs import read_revisions, shown
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.layers import in_force
+from sentinel_core.datasources.names import is_blank
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleSet, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
@@ -118,10 +119,16 @@ class _Stored(NamedTuple):
 def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
     with opened(app, uri) as source:
         readings = [(item, source.read(item)) for item in source.items((kind,) if kind else KINDS)]
-        absent = tuple(f"{item.source}: {each.reason}" for item, each in readings if isinstance(each, Absent))
-        parts = [(each, item.kinds) for item, each in readings if not isinstance(each, Absent)]
+        absent, parts = [], []
+        for item, each in readings:
+            if isinstance(each, Absent):
+                absent.append(f"{item.source}: {each.reason}")
+            elif any(is_blank(text.content) for text in each.texts):  # services pass over it, too
+                absent.append(f"{item.source} is blank")
+            else:
+                parts.append((each, item.kinds))
         titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
-        return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, absent)
+        return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, tuple(absent))
 
 
 def _historic(app: App, number: str, kind: Kind | None) -> Side:

@@ -100,6 +100,8 @@ class Wire:
             return self._send(self._connect(server, timeout_s), server, request, until, held)
         except DatasourceError:
             raise
+        except http.client.RemoteDisconnected as error:  # a bad status line to Python, for there is none
+            raise explain(error, server, self._target, timeout_s) from error
         except http.client.BadStatusLine:
             return Answer(NO_HTTP, b"")
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -6,9 +6,12 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sentinel_core.audit.store.contract import EventHead
+from sentinel_core.cli.audit.common import author
 from sentinel_core.datasources import Subscription
 from sentinel_core.settings import load_settings
 from sentinel_core.start import start
@@ -211,3 +214,17 @@ def test_without_settings_it_says_where_they_were_looked_for(here: Path, sentine
     ended = sentinelctl("audit", "who", "x")
     assert ended.code == 69
     assert f"no sentinel.yaml was found in {here} or above it" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("author_of", "channel", "shown"),
+    [
+        ("ada <10.2.3.4>", "console", "ada (console, 10.2.3.4)"),
+        ("unknown <10.2.3.4>", "console", "unknown (console, 10.2.3.4)"),
+        (None, "console", "unknown (console)"),
+        ("Ada Example <ada@example.com>", "cli", "Ada Example (cli)"),
+    ],
+)
+def test_an_edit_in_a_console_is_shown_with_its_address(author_of: str | None, channel: str, shown: str) -> None:
+    fields: dict[str, Any] = dict.fromkeys(EventHead.__slots__)
+    assert author(EventHead(**fields | {"author": author_of, "channel": channel})) == shown

@@ -51,6 +51,14 @@ def test_what_stands_there_is_shown_and_compared(shop: Shop, sentinelctl: Run, h
     assert "count  20 → 30" in compared.out
 
 
+def test_a_blank_key_hides_no_rules_of_other_kinds(shop: Shop, sentinelctl: Run) -> None:
+    shop.put(20)
+    shop.server.put(shop.key.replace("flow", "degrade"), b" ")
+    shown = sentinelctl("rules", "show", "-o", "json")
+    assert shown.code == 0, shown.err
+    assert '"count": 20' in shown.out
+
+
 def test_the_history_and_a_rollback_with_its_reason(shop: Shop, sentinelctl: Run) -> None:
     shop.put(20)
     shop.put(30)

@@ -113,6 +113,7 @@ def web(request: pytest.FixtureRequest) -> Iterator[str]:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhey!", SourceMisconfigured, "refuses the request"),
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", SourceUnavailable, "is not ready (HTTP 503)"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{", SourceUnavailable, "cannot be reached"),
+        (b"", SourceUnavailable, "cannot be reached"),
         (b"SSH-2.0-OpenSSH\r\n", SourceMisconfigured, "not as a Nacos server does"),
     ],
     indirect=["web"],
