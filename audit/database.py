@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,9 @@ from sentinel_core.audit.errors import AuditError
 BUSY_TIMEOUT_S = 5.0
 WAL_LIMIT_BYTES = 16 * 1024 * 1024
 CACHE_KIB = 16 * 1024
+
+Migration = str | Callable[[sqlite3.Connection], None]
+"""Statements separated by `;`, or what SQL alone cannot do; both within the transaction of the migration."""
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[sqlite3.Connection] = []
@@ -36,7 +39,7 @@ class Database:
         self,
         path: Path,
         *,
-        migrations: Sequence[str],
+        migrations: Sequence[Migration],
         application_id: int,
         failure: type[AuditError],
         read_only: bool = False,
@@ -152,8 +155,7 @@ class Database:
         try:
             # Another process may have been first.
             for number in range(self._version_locked(connection), len(self._migrations)):
-                for statement in self._migrations[number].split(";"):
-                    connection.execute(statement)
+                _migrate(connection, self._migrations[number])
                 connection.execute(f"PRAGMA user_version={number + 1}")
             connection.execute(f"PRAGMA application_id={self._application_id}")
             connection.execute("COMMIT")
@@ -185,6 +187,14 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _migrate(connection: sqlite3.Connection, migration: Migration) -> None:
+    if callable(migration):
+        migration(connection)
+        return
+    for statement in migration.split(";"):
+        connection.execute(statement)
 
 
 def _create(path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sentinel_core.audit.breaker import BREAKER
+from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.events import Event, RuleRejected, storable
 from sentinel_core.audit.store.contract import EventHead
@@ -24,11 +25,11 @@ class Indexed(NamedTuple):
     new: Any
 
 
-def read_event(event: Event) -> tuple[EventHead, list[Indexed]]:
-    """Head and rows of an event. Raises EventRefused where its data is not what its type promises."""
+def read_event(event: Event) -> tuple[EventHead, list[Indexed], bytes]:
+    """Head, rows and canonical data of an event. Raises EventRefused where its data is not what its type promises."""
     try:
-        data = event.payload
-        return _head(event, data), list(_rows(event, data))
+        data, canonical = read_canonical(event.data)
+        return _head(event, data), list(_rows(event, data)), canonical
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, EventInvalid) as error:
         raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error
 
@@ -90,6 +91,6 @@ def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
 
 def _text(value: Any) -> str | None:
     """As a text that any store can hold; another type as its JSON."""
-    if value is None:
-        return None
+    if value is None or (type(value) is str and value.isascii()):
+        return value
     return storable(value if isinstance(value, str) else json.dumps(value))
