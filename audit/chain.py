@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 FORMAT = 1
 START = bytes(32)
@@ -57,6 +57,7 @@ class Entry(NamedTuple):
     id: Any
 
 
+@runtime_checkable
 class ChainedStore(Protocol):
     """A store that keeps a chain for each source. Methods block and raise StoreUnavailable."""
 
@@ -76,5 +77,7 @@ def link(
 
 def link_written(previous: bytes, number: int, data: bytes, columns: str, rows: str) -> bytes:
     """The same for columns and rows that are JSON already."""
+    if type(number) is not int or len(previous) != len(START):
+        raise TypeError("a number and a hash are needed")
     entry = f'[{FORMAT},"{previous.hex()}",{number},"{sha256(data).hexdigest()}",{columns},{rows}]'
     return sha256(entry.encode()).digest()

@@ -65,7 +65,7 @@ def verify(store: ChainedStore, promises: Sequence[Promise] = ()) -> Verdict:
 class _Source:
     """How far the walk has come in one source."""
 
-    promised: Mapping[int, Promise]
+    promised: Mapping[int, Sequence[Promise]]
     last: int = 0
     hash: bytes = START
     computed: bytes | None = START
@@ -79,9 +79,9 @@ class _Walk:
         self.sources: dict[str, _Source] = {}
         self.findings: list[Finding] = []
         self.events = 0
-        self._promised: dict[str, dict[int, Promise]] = {}
+        self._promised: dict[str, dict[int, list[Promise]]] = {}
         for promise in promises:
-            self._promised.setdefault(promise.source, {})[promise.number] = promise
+            self._promised.setdefault(promise.source, {}).setdefault(promise.number, []).append(promise)
 
     def meet(self, entry: Entry) -> None:
         """The next event in the order of arrival."""
@@ -92,12 +92,12 @@ class _Walk:
             # The common case, and the only one that has to be quick.
             source.last, source.hash, source.computed = number, made, computed
             if number in source.promised:
-                self._compare(name, source, made)
+                self._compare(name, source, number, made)
         else:
             self._look_closer(entry)
 
     def _look_closer(self, entry: Entry) -> None:
-        is_whole = entry.computed is not None and entry.computed == entry.hash
+        is_whole = entry.computed is not None and entry.computed == entry.hash and isinstance(entry.source, str)
         name, number = (entry.source, entry.number) if is_whole else self._place(entry)
         source = self._source(name)
         if not is_whole:
@@ -115,7 +115,7 @@ class _Walk:
         else:
             self._tell("reordered", name, number, "stands behind a later one")
         if number in source.promised and is_whole:
-            self._compare(name, source, entry.hash, number)
+            self._compare(name, source, number, entry.hash)
 
     def _place(self, entry: Entry) -> tuple[str, int]:
         """Where an event belongs whose own word cannot be trusted: behind the one that it was written after."""
@@ -131,14 +131,12 @@ class _Walk:
             self.sources[name] = _Source(self._promised.get(name, {}))
         return self.sources[name]
 
-    def _compare(self, name: str, source: _Source, made: bytes, number: int | None = None) -> None:
-        promise = source.promised[number or source.last]
-        if promise.hash == made:
-            source.kept = promise.number
-            return
-        text = f"were chained anew: the checkpoint of {promise.time} has another hash"
-        self._tell("hash mismatch", name, source.kept + 1, text, promise.number)
-        source.kept = promise.number
+    def _compare(self, name: str, source: _Source, number: int, made: bytes) -> None:
+        for promise in source.promised[number]:
+            if promise.hash != made:
+                text = f"another chain than the one that the checkpoint of {promise.time} saw"
+                self._tell("hash mismatch", name, source.kept + 1, text, number)
+        source.kept = number
 
     def finish(self, heads: Iterable[Head]) -> None:
         """What can be told only when all was seen."""
@@ -150,7 +148,7 @@ class _Walk:
             told = max(source.promised, default=0)
             if source.last < max(told, head.number if head else 0):
                 by = (
-                    f"the checkpoint of {source.promised[told].time}"
+                    f"the checkpoint of {source.promised[told][0].time}"
                     if told > source.last
                     else "the store's own record"
                 )

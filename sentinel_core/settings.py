@@ -79,6 +79,17 @@ class AuditSettings(_Part):
     store: str = Field(
         default="sqlite:///.sentinel/audit.db", repr=False, min_length=1, description="Audit store that is asked."
     )
+    checkpoints: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File to which signed checkpoints are appended; it belongs on another machine than the store.",
+    )
+    signing_key: str | None = Field(
+        default=None, repr=False, min_length=1, description="Ed25519 private key in PEM that signs checkpoints."
+    )
+    verify_key: str | None = Field(
+        default=None, min_length=1, description="Its public half in PEM, with which checkpoints are verified."
+    )
     kafka: Kafka | None = Field(
         default=None, description="Kafka between outbox and store; without it the outbox feeds the store."
     )

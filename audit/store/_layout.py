@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, link
 from sentinel_core.audit.store._packing import unpack
@@ -28,7 +30,7 @@ def _chain_what_is_there(connection: sqlite3.Connection) -> None:
         links: list[tuple[int, bytes, bytes, int]] = []
         for seq, body, *columns in found:
             number, previous = heads.get(columns[1], (0, START))
-            made = link(previous, number + 1, unpack(body or b""), columns, rows.get(seq, ()))
+            made = _made(previous, number + 1, body, columns, rows.get(seq, ()))
             heads[columns[1]] = (number + 1, made)
             links.append((number + 1, previous, made, seq))
         connection.executemany("UPDATE events SET number = ?, previous = ?, hash = ? WHERE seq = ?", links)
@@ -36,6 +38,14 @@ def _chain_what_is_there(connection: sqlite3.Connection) -> None:
         "INSERT INTO chains (source, number, hash, adopted) VALUES (?, ?, ?, ?)",
         [(source, number, made, number) for source, (number, made) in heads.items()],
     )
+
+
+def _made(previous: bytes, number: int, body: bytes, columns: Sequence[Any], rows: Sequence[Any]) -> bytes:
+    try:
+        return link(previous, number, unpack(body), columns, rows)
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        # Damaged before there was a chain: the store goes on, and `verify` tells of it.
+        return link(previous, number, b"", (), ())
 
 
 def grouped(rows: Iterable[tuple[object, ...]]) -> dict[object, list[tuple[object, ...]]]:

@@ -43,7 +43,7 @@ def test_the_hash_is_what_its_definition_says() -> None:
 
 
 def test_the_format_never_changes() -> None:
-    columns = [*COLUMNS[:-4], 0, 0, 0, 0]
+    columns: list[Any] = [*COLUMNS[:-4], 0, 0, 0, 0]
     made = link(START, 1, b"{}", columns, [[*ROW]]).hex()
     assert made == "0411f8b0fe4846cbc5488c115ea340c2f78eacf39cbdf7d777f81514bcbf83cb"
 
@@ -147,6 +147,21 @@ def test_a_store_of_an_older_version_is_chained_when_it_is_opened(
     store.ingest(events)
     assert_sound(store, 11)
     assert verify(store).adopted == 6
+
+
+def test_what_was_damaged_before_there_was_a_chain_is_told_and_keeps_nobody_out(
+    tmp_path: Path, events: list[Event]
+) -> None:
+    path = tmp_path / "audit.db"
+    SqliteStore(path).ingest(events)
+    _as_an_older_version_left_it(path)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE bodies SET data = x'00' WHERE event = 3")
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    assert store.ingest(events) == Ingested(0, 10)
+    assert [(finding.kind, finding.number) for finding in verify(store).findings] == [("hash mismatch", 3)]
 
 
 def _as_an_older_version_left_it(path: Path) -> None:
