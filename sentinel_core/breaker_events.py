@@ -55,6 +55,7 @@ class BreakerEvents(Ticked):
                     number=self._number,
                     kind=move.kind,
                     facts=self._facts(move),
+                    redaction=engine.redaction,
                 )
             )
             if len(self._waiting) > MOST:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
-from sentinel_core.audit.errors import AuditError, StoreUnavailable
+from sentinel_core.audit.errors import AuditError, KeyUnusable, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
+from sentinel_core.audit.redaction import Redaction
 from sentinel_core.audit.store import open_store
 from sentinel_core.breaker_events import BreakerEvents
 from sentinel_core.clock import Clock
@@ -64,6 +65,7 @@ class ServiceEngine(Engine):
             instance=_instance(settings),
             clock=clock,
             audit=self.outbox,
+            redaction=redaction_of(settings),
             last_good=LastGood(Path(settings.last_known_good)),
             compat=settings.compat,
             statistics=Statistics(minutes=settings.metric_log.folder is not None),
@@ -192,6 +194,14 @@ def collectors_of(settings: Settings) -> Iterator[Collector]:
             yield open_collector(metric, uri)
         except ValueError as error:
             raise SettingsError([f"collectors: {metric}: {error}"]) from error
+
+
+def redaction_of(settings: Settings) -> Redaction:
+    """What the settings hide of rules. Raises SettingsError."""
+    try:
+        return Redaction(settings.audit.redact, settings.audit.redact_key)
+    except (ValueError, KeyUnusable) as error:
+        raise SettingsError([f"audit.redact: {error}"]) from error
 
 
 def _publisher(settings: Settings) -> StorePublisher:

@@ -90,6 +90,12 @@ class AuditSettings(_Part):
     verify_key: str | None = Field(
         default=None, min_length=1, description="Its public half in PEM, with which checkpoints are verified."
     )
+    redact: tuple[str, ...] = Field(
+        default=(), description="Fields of rules that no event shows, e.g. limitApp; their values are keyed hashes."
+    )
+    redact_key: str | None = Field(
+        default=None, repr=False, min_length=1, description="Key of those hashes, 16 characters or more."
+    )
     kafka: Kafka | None = Field(
         default=None, description="Kafka between outbox and store; without it the outbox feeds the store."
     )

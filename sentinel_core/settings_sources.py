@@ -30,7 +30,7 @@ _PATHS: tuple[Location, ...] = (
     ("audit", "checkpoints"),
     ("observe", "file"),
 )
-_LISTS: tuple[Location, ...] = (("stores",), ("collectors",))
+_LISTS: tuple[Location, ...] = (("stores",), ("collectors",), ("audit", "redact"))
 _URIS: tuple[Location, ...] = (("stores",), ("audit", "store"))
 _KEYS: tuple[Location, ...] = (("audit", "signing_key"), ("audit", "redact_key"))
 
