@@ -11,7 +11,7 @@ compute it, so a chain that was made anew is sound in itself: checkpoints (`audi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -54,7 +54,33 @@ class Entry(NamedTuple):
     hash: Any
     computed: bytes | None
     """What the hash must be for what is stored; None where that is nothing an event can hold."""
-    id: Any
+
+
+class Run(NamedTuple):
+    """Events of one source that follow one another and have the hashes they must have."""
+
+    source: str
+    first: int
+    previous: bytes
+    """The hash that the first was written after."""
+    last: int
+    hash: bytes
+    """Of the last."""
+    wanted: dict[int, bytes]
+    """The hashes of those numbers that were asked for."""
+
+
+Wanted = Mapping[str, Collection[int]]
+"""Numbers of events whose hashes are asked for, by source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of the store: as runs where all is well within it, and event by event for who looks closer."""
+
+    events: int
+    runs: Sequence[Run] | None
+    entries: Callable[[], Iterable[Entry]]
 
 
 @runtime_checkable
@@ -64,8 +90,8 @@ class ChainedStore(Protocol):
     def heads(self) -> Sequence[Head]:
         """Where the chain of each source stands."""
 
-    def entries(self) -> tuple[Sequence[Head], Iterator[Entry]]:
-        """The heads, and every event up to them; events that arrive meanwhile are left out."""
+    def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[Page]]:
+        """The heads, and every event up to them in the order of arrival; events that arrive meanwhile are left out."""
 
 
 def link(

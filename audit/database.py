@@ -19,6 +19,8 @@ from sentinel_core.audit.errors import AuditError
 
 BUSY_TIMEOUT_S = 5.0
 WAL_LIMIT_BYTES = 16 * 1024 * 1024
+CHECKPOINT_PAGES = WAL_LIMIT_BYTES // 4096
+"""A page of an index that many commits touch is written back once, not with every few of them."""
 CACHE_KIB = 16 * 1024
 
 Migration = str | Callable[[sqlite3.Connection], None]
@@ -137,6 +139,7 @@ class Database:
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
             connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             if not self._read_only:
                 connection.execute("PRAGMA journal_mode=WAL")

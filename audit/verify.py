@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sentinel_core.audit.chain import START, ChainedStore, Entry, Head
+from sentinel_core.audit.chain import START, ChainedStore, Entry, Head, Page, Run
 
 Kind = Literal["gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after"]
 
@@ -52,10 +52,10 @@ class Verdict:
 
 def verify(store: ChainedStore, promises: Sequence[Promise] = ()) -> Verdict:
     """Walks through the whole store; `promises` must have been read before. Raises StoreUnavailable."""
-    heads, entries = store.entries()
     walk = _Walk(promises)
-    for entry in entries:
-        walk.meet(entry)
+    heads, pages = store.pages(walk.promised)
+    for page in pages:
+        walk.meet(page)
     walk.finish(heads)
     met = [Head(name, source.last, source.hash) for name, source in sorted(walk.sources.items())]
     return Verdict(walk.events, met, walk.findings, sum(head.adopted for head in heads))
@@ -79,22 +79,29 @@ class _Walk:
         self.sources: dict[str, _Source] = {}
         self.findings: list[Finding] = []
         self.events = 0
-        self._promised: dict[str, dict[int, list[Promise]]] = {}
+        self.promised: dict[str, dict[int, list[Promise]]] = {}
         for promise in promises:
-            self._promised.setdefault(promise.source, {}).setdefault(promise.number, []).append(promise)
+            self.promised.setdefault(promise.source, {}).setdefault(promise.number, []).append(promise)
 
-    def meet(self, entry: Entry) -> None:
-        """The next event in the order of arrival."""
-        self.events += 1
-        name, number, previous, made, computed, _ = entry
-        source = self.sources.get(name)
-        if source is not None and computed == made and previous == source.hash and number == source.last + 1:
-            # The common case, and the only one that has to be quick.
-            source.last, source.hash, source.computed = number, made, computed
-            if number in source.promised:
-                self._compare(name, source, number, made)
+    def meet(self, page: Page) -> None:
+        """The next events in the order of arrival."""
+        self.events += page.events
+        if page.runs is not None and all(map(self._follows, page.runs)):
+            for run in page.runs:
+                self._go_on(run)
         else:
-            self._look_closer(entry)
+            for entry in page.entries():
+                self._look_closer(entry)
+
+    def _follows(self, run: Run) -> bool:
+        source = self._source(run.source)
+        return run.first == source.last + 1 and run.previous == source.hash
+
+    def _go_on(self, run: Run) -> None:
+        source = self._source(run.source)
+        source.last, source.hash, source.computed = run.last, run.hash, run.hash
+        for number, made in run.wanted.items():
+            self._compare(run.source, source, number, made)
 
     def _look_closer(self, entry: Entry) -> None:
         is_whole = entry.computed is not None and entry.computed == entry.hash and isinstance(entry.source, str)
@@ -128,7 +135,7 @@ class _Walk:
 
     def _source(self, name: str) -> _Source:
         if name not in self.sources:
-            self.sources[name] = _Source(self._promised.get(name, {}))
+            self.sources[name] = _Source(self.promised.get(name, {}))
         return self.sources[name]
 
     def _compare(self, name: str, source: _Source, number: int, made: bytes) -> None:
@@ -141,7 +148,7 @@ class _Walk:
     def finish(self, heads: Iterable[Head]) -> None:
         """What can be told only when all was seen."""
         known = {head.source: head for head in heads}
-        for name in {*known, *self._promised, *self.sources}:
+        for name in {*known, *self.promised, *self.sources}:
             source, head = self._source(name), known.get(name)
             for first, last in source.missing:
                 self._tell("gap", name, first, "is missing", last)

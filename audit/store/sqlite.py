@@ -9,7 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Entry, Head
+from sentinel_core.audit.chain import Head, Wanted
+from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event, storable
@@ -79,13 +80,13 @@ class SqliteStore:
         """See `ChainedStore`."""
         return [Head(*found) for found in self._all(HEADS, [])]
 
-    def entries(self) -> tuple[Sequence[Head], Iterator[Entry]]:
+    def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[ChainPage]]:
         """See `ChainedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
             heads = [Head(*found) for found in connection.execute(HEADS)]
             first, last = connection.execute("SELECT min(seq), max(seq) FROM events").fetchone()
-        return heads, walk(self._database, first or 0, last or -1)
+        return heads, walk(self._database, first or 0, last or -1, wanted)
 
     def query(self, query: Query) -> Page:
         """See `AuditStore`."""

@@ -22,7 +22,7 @@ from sentinel_core.audit.chain import COLUMNS, ROW
 from sentinel_core.audit.checkpoints import append, read, signed
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.signing import SigningKey
-from sentinel_core.audit.store import _layout
+from sentinel_core.audit.store import _layout, _walk
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.verify import Promise, verify
 
@@ -303,3 +303,16 @@ def test_a_line_that_a_crash_cut_off_is_told_and_the_next_is_read(
         3,
         ["line 2 of checkpoints.ndjson is no checkpoint"],
     )
+
+
+@pytest.mark.parametrize("how", ["nothing", "delete two apart"])
+def test_several_processes_find_the_same_as_one(filled: SqliteStore, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tamper(filled, TABLE[how][0])
+    promises = [Promise(filled.heads()[0].source, 2, b"another", "2026-11-30T12:00:00.000Z")]
+    expected = found(filled, promises)
+    assert ("hash mismatch", 1, 2) in expected
+    # Pages of four events, so that trouble lies within one, at its edge and across two.
+    monkeypatch.setattr(_walk, "PAGE", 4)
+    monkeypatch.setattr(_walk, "PARALLEL_FROM", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert found(filled, promises) == expected
