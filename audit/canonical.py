@@ -62,4 +62,7 @@ def _plain(text: str) -> float:
 
 _SURROGATES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89a-fA-F]")
 _DECODER = json.JSONDecoder(parse_float=_plain, parse_int=_small)
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False, check_circular=False
+)
+"""What was read from a text has no circles; looking for them costs as much as writing."""

@@ -27,7 +27,7 @@ COLUMNS = (
 ROW = ("place", "time", "action", "kind", "resource", "rule", "field", "old", "new")
 """Part of the format: `old` and `new` are JSON texts or null."""
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
 """Of lists, texts, whole numbers below 2^53 and null, which it writes as RFC 8785 does; that differs only in the order
 of keys and in numbers with fractions."""
 
@@ -98,12 +98,12 @@ def link(
     previous: bytes, number: int, data: bytes, columns: Sequence[str | int | None], rows: Sequence[Sequence[Any]]
 ) -> bytes:
     """The hash of an event. Raises ValueError or TypeError for values that no event has."""
-    return link_written(previous, number, data, _ENCODE(columns), _ENCODE(rows))
+    return link_written(previous, number, data, _ENCODE((columns, rows))[1:-1])
 
 
-def link_written(previous: bytes, number: int, data: bytes, columns: str, rows: str) -> bytes:
-    """The same for columns and rows that are JSON already."""
+def link_written(previous: bytes, number: int, data: bytes, asked: str) -> bytes:
+    """The same for columns and rows that are JSON already, with a comma between them."""
     if type(number) is not int or len(previous) != len(START):
         raise TypeError("a number and a hash are needed")
-    entry = f'[{FORMAT},"{previous.hex()}",{number},"{sha256(data).hexdigest()}",{columns},{rows}]'
+    entry = f'[{FORMAT},"{previous.hex()}",{number},"{sha256(data).hexdigest()}",{asked}]'
     return sha256(entry.encode()).digest()

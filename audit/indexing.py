@@ -34,31 +34,22 @@ def read_event(event: Event) -> tuple[EventHead, list[Indexed], bytes]:
         raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error
 
 
+_TEXTS = (
+    "environment", "app", "instance", "channel", "author", "commitHash", "reason", "message", "planId",
+    "revisionSource", "revision", "oldDigest",
+)  # fmt: skip
+"""Members of the data, in the order in which a head has them."""
+
+
 def _head(event: Event, data: dict[str, Any]) -> EventHead:
-    return EventHead(
-        id=event.id,
-        source=event.source,
-        type=event.type,
-        subject=event.subject,
-        time=event.time,
-        environment=_text(data.get("environment")),
-        app=_text(data.get("app")),
-        instance=_text(data.get("instance")),
-        channel=_text(data.get("channel")),
-        author=_text(data.get("author")),
-        commit=_text(data.get("commitHash")),
-        reason=_text(data.get("reason")),
-        message=_text(data.get("message")),
-        plan=_text(data.get("planId")),
-        document=_text(data.get("revisionSource")),
-        revision=_text(data.get("revision")),
-        old_digest=_text(data.get("oldDigest")),
-        new_digest=_text(data.get("newDigest") or data.get("contentDigest") or data.get("digest")),
-        rollback_of=_text(data.get("rollbackOf")),
-        initial=data.get("initial") is True,
-        late=data.get("late") is True,
-        observed=data.get("observed") is True,
-    )
+    values: list[Any] = [
+        value if value is None or (type(value) is str and value.isascii()) else _text(value)
+        for value in map(data.get, _TEXTS)
+    ]
+    values.append(_text(data.get("newDigest") or data.get("contentDigest") or data.get("digest")))
+    values.append(_text(data.get("rollbackOf")))
+    values += [data.get(name) is True for name in ("initial", "late", "observed")]
+    return EventHead(event.id, event.source, event.type, event.subject, event.time, *values)
 
 
 def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:

@@ -27,7 +27,7 @@ _SPAN = "FROM events e LEFT JOIN bodies b ON b.event = e.seq WHERE e.seq BETWEEN
 _ENTRIES = f"SELECT e.seq, e.number, e.previous, e.hash, b.data, {COLUMNS_SQL} {_SPAN}"
 _ROWS = f"{ROWS} WHERE c.event BETWEEN ? AND ? ORDER BY c.event, c.place"
 _WRITTEN = (
-    f"SELECT e.source, e.number, e.previous, e.hash, b.data, json_array({COLUMNS_SQL}), "  # noqa: S608  own names
+    f"SELECT e.source, e.number, e.previous, e.hash, b.data, json_array({COLUMNS_SQL}) || ',' || "  # noqa: S608  own names
     f"(SELECT json_group_array(json_array({ROW_SQL})) FROM changes c WHERE c.event = e.seq) {_SPAN}"
 )
 Span = tuple[int, int]
@@ -86,8 +86,8 @@ def _runs(database: Database, wanted: Wanted, span: Span) -> tuple[int, Sequence
 def _joined(found: Iterable[Any], wanted: Wanted) -> Sequence[Run] | None:
     runs: dict[str, Run] = {}
     last: dict[str, tuple[int, bytes]] = {}
-    for source, number, previous, made, body, columns, rows in found:
-        if link_written(previous, number, unpack(body), columns, rows) != made:
+    for source, number, previous, made, body, asked in found:
+        if link_written(previous, number, unpack(body), asked) != made:
             return None
         if source not in runs:
             runs[source] = Run(source, number, previous, number, made, {})

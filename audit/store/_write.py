@@ -19,7 +19,7 @@ FOLD_MS = 60_000
 
 _TIME = COLUMNS.index("time")
 _before_time = attrgetter(*COLUMNS[:_TIME])
-_JSON = json.JSONEncoder(separators=(",", ":")).encode
+_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 _ADD_EVENT = (
     f"INSERT INTO events (seq, number, previous, hash, {_NAMES}) "  # noqa: S608  own names
