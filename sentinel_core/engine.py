@@ -94,7 +94,6 @@ class Engine(Gate):
         self.app = app
         self.environment = environment
         self.instance = instance or socket.gethostname()
-        self.redaction = redaction
         self.last_good = last_good
         self.metrics = Metrics()
         self.collectors = Collectors(self)

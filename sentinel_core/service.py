@@ -59,19 +59,20 @@ class ServiceEngine(Engine):
         self._sources: list[Readable] = []
         self._status: StatusFile | None = None
         self._released = False
+        redaction = redaction_of(settings)
         super().__init__(
             settings.app,
             environment=settings.environment,
             instance=_instance(settings),
             clock=clock,
             audit=self.outbox,
-            redaction=redaction_of(settings),
+            redaction=redaction,
             last_good=LastGood(Path(settings.last_known_good)),
             compat=settings.compat,
             statistics=Statistics(minutes=settings.metric_log.folder is not None),
         )
         self._logs = _logs(self, settings.metric_log.folder)
-        self._moves = BreakerEvents(self, self.outbox)
+        self._moves = BreakerEvents(self, self.outbox, redaction=redaction)
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
 

@@ -23,8 +23,8 @@ from sentinel_core.cli.text import Span
 def hash_value(app: App, value: str, event_id: str | None) -> None:
     """What stands in events for VALUE, where its field is redacted with the key of audit.redactKey.
 
-    `-` reads VALUE from standard input, and keeps it out of the history of the shell. With --event the exit code tells
-    whether it is there: 0 it is, 1 it is not.
+    Where VALUE is a dash it is read from standard input, which keeps it out of the history of the shell. With --event
+    the exit code tells whether it is there: 0 it is, 1 it is not.
     """
     settings = app.settings.audit
     if settings.redact_key is None:

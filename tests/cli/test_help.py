@@ -100,6 +100,7 @@ RUN = {
     "history": "rules history",
     "audit query": "audit query a",
     "audit who": "audit who a",
+    "audit verify": "audit verify",
 }
 """Every example of a help text, and the line in which it is meant."""
 NO_COMMANDS = {
