@@ -77,6 +77,8 @@ class Redaction:
         origin = (path or "").removeprefix(lead)
         if "limitApp" not in self.chosen or path is None or not path.startswith(lead) or origin in OPEN:
             return path
+        if not _has_origin(kind):
+            return path  # the path of a business metric's rule ends in the metric
         return f"{lead}{self.keyed(origin)}"
 
 
@@ -90,6 +92,13 @@ def _check(field: str) -> None:
     if field not in known:
         near = difflib.get_close_matches(field, known, n=1)
         raise ValueError(f"no rule has the field {field}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+@cache
+def _has_origin(kind: str | None) -> bool:
+    from sentinel_core.rules.registry import MODELS
+
+    return kind not in MODELS or "limitApp" in MODELS[kind].fields_by_alias()
 
 
 @cache

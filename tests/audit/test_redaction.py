@@ -102,6 +102,11 @@ def test_a_move_of_a_breaker_hides_the_origin_in_the_path(redaction: Redaction) 
     assert event.payload["rule"] == f"degrade/pay/{redaction.keyed(APP)}"
 
 
+def test_the_metric_in_the_path_of_a_business_rule_is_no_origin(redaction: Redaction) -> None:
+    path = "biz_metric/pay/PAY_FAIL_RATE"
+    assert redaction.path(path, "biz_metric", "pay") == path
+
+
 @pytest.mark.parametrize(
     ("field", "message"),
     [
