@@ -10,13 +10,22 @@ from typing import Any
 from sentinel_core.audit.events import NAMESPACE, Event, storable
 from sentinel_core.audit.instants import milliseconds, whole_ms
 from sentinel_core.audit.redact import mask_text
+from sentinel_core.audit.redaction import NONE, Redaction
 
 BREAKER = "sentinel.breaker."
 FORMAT_VERSION = 1
 
 
 def breaker_moved(
-    *, environment: str, app: str, instance: str, at: datetime, number: int, kind: str, facts: dict[str, Any]
+    *,
+    environment: str,
+    app: str,
+    instance: str,
+    at: datetime,
+    number: int,
+    kind: str,
+    facts: dict[str, Any],
+    redaction: Redaction = NONE,
 ) -> Event:
     """A move of a breaker of `kind` at `at`, the `number`th that this process tells.
 
@@ -26,6 +35,7 @@ def breaker_moved(
     source = storable(f"/{environment}/instances/{app}/{instance}")
     kind_of_event = f"{BREAKER}{str(facts['after']).lower()}.v1"
     identity = uuid.uuid5(NAMESPACE, json.dumps((kind_of_event, source, milliseconds(at), number)))
+    facts = {**facts, "rule": redaction.path(facts.get("rule"), kind, facts.get("resource"))}
     told = {name: mask_text(value) if isinstance(value, str) else value for name, value in facts.items()}
     data = {
         "formatVersion": FORMAT_VERSION,

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,10 +19,14 @@ from sentinel_core.audit.errors import AuditError
 
 BUSY_TIMEOUT_S = 5.0
 WAL_LIMIT_BYTES = 16 * 1024 * 1024
+CHECKPOINT_PAGES = WAL_LIMIT_BYTES // 4096
+"""A page of an index that many commits touch is written back once, not with every few of them."""
 CACHE_KIB = 16 * 1024
 
 FORK_WAIT_S = 2.0
 """Longest time that a fork waits for transactions of this process to end."""
+Migration = str | Callable[[sqlite3.Connection], None]
+"""Statements separated by `;`, or what SQL alone cannot do; both within the transaction of the migration."""
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
 _paused: dict[int, list[Database]] = {}
@@ -42,7 +46,7 @@ class Database:
         self,
         path: Path,
         *,
-        migrations: Sequence[str],
+        migrations: Sequence[Migration],
         application_id: int,
         failure: type[AuditError],
         read_only: bool = False,
@@ -140,6 +144,7 @@ class Database:
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
             connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             if not self._read_only:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -158,8 +163,7 @@ class Database:
         try:
             # Another process may have been first.
             for number in range(self._version_locked(connection), len(self._migrations)):
-                for statement in self._migrations[number].split(";"):
-                    connection.execute(statement)
+                _migrate(connection, self._migrations[number])
                 connection.execute(f"PRAGMA user_version={number + 1}")
             connection.execute(f"PRAGMA application_id={self._application_id}")
             connection.execute("COMMIT")
@@ -222,6 +226,14 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+def _migrate(connection: sqlite3.Connection, migration: Migration) -> None:
+    if callable(migration):
+        migration(connection)
+        return
+    for statement in migration.split(";"):
+        connection.execute(statement)
 
 
 def _create(path: Path) -> None:

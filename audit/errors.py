@@ -6,6 +6,8 @@ AuditError
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
 ├── EventInvalid          bytes that are not one of our events
+├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
+├── CheckpointsUnusable   the file of checkpoints cannot be read or written
 └── QueryInvalid          a question that cannot be understood; says what can be written instead
 """
 
@@ -39,6 +41,14 @@ class StoreUnavailable(AuditError):
 
 class EventInvalid(AuditError):
     """Not a CloudEvents 1.0 document of ours."""
+
+
+class KeyUnusable(AuditError):
+    """Messages hold nothing of the key."""
+
+
+class CheckpointsUnusable(AuditError):
+    """The file cannot be read or written."""
 
 
 class QueryInvalid(AuditError):

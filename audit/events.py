@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Protocol
 from sentinel_core.audit.errors import EventInvalid, SinkUnavailable
 from sentinel_core.audit.excerpts import Excerpts
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
-from sentinel_core.audit.redact import Masker, is_personal, mask_quoted, mask_text, needs_masking
+from sentinel_core.audit.redact import Masker, mask_quoted, mask_text, needs_masking
+from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.rules import Problem, Revision, RuleSet, diff_rules
 from sentinel_core.rules import RuleRejected as Rejection
 
@@ -124,6 +125,7 @@ def rule_changed(
     late: bool = False,
     initial: bool | None = None,
     occurrence: int = 0,
+    redaction: Redaction = NONE,
 ) -> RuleChanged:
     """The change from `old` to `new` that `revision` made, `revision` as delivered (with its texts).
 
@@ -131,6 +133,7 @@ def rule_changed(
     is known to have changed anything; `oldDigest` is null and `changes` empty. By default that is so where `old` is the
     empty set that no source gave; pass False for a kind that is new in a document known before. `occurrence`:
     how often the same step was made before (a branch reset back and forth); each is an event of its own.
+    `redaction`: which fields are hidden.
     """
     kind = new.kind
     if initial is None:
@@ -139,13 +142,14 @@ def rule_changed(
     event_from = event_source(revision, kind, source)
     again = (str(occurrence),) if occurrence else ()
     identity = _identity(RuleChanged.TYPE, event_from, kind, old_digest, new.digest, revision.version, *again)
-    old_text, new_text, changes, masked = _sides(old, new, initial=initial)
+    old_text, new_text, changes, masker = _sides(old, new, Masker(redaction), redaction, initial=initial)
     head = _head(environment, app, instance, revision, at, late=late)
     head |= {
         "ruleId": identity,
         "kind": kind,
         "initial": initial,
-        "masked": masked,
+        "masked": masker.masked,
+        "redacted": sorted(masker.redacted),
         "oldDigest": old_digest,
         "newDigest": new.digest,
         "rollbackOf": _masked(revision.provenance.rollback_of),
@@ -164,12 +168,13 @@ def rule_rejected(
     at: datetime,
     instance: str,
     late: bool = False,
+    redaction: Redaction = NONE,
 ) -> RuleRejected:
     """The refusal of `revision`; `kind_or_subject` is the kind, or what the document is called."""
     digest = revision.content_digest
     identity = _identity(RuleRejected.TYPE, revision.source, kind_or_subject, digest, revision.version)
-    excerpts = Excerpts(revision)
-    problems = [_problem(problem, excerpts) for problem in rejection.problems[:MAX_PROBLEMS]]
+    excerpts = Excerpts(revision, redaction)
+    problems = [_problem(problem, excerpts, redaction) for problem in rejection.problems[:MAX_PROBLEMS]]
     first = next((problem for problem in problems if problem["severity"] == "error"), problems[0] if problems else {})
     head = _head(environment, app, instance, revision, at, late=late)
     head |= {
@@ -275,19 +280,20 @@ def _head(environment: str, app: str, instance: str, revision: Revision, at: dat
     }
 
 
-def _sides(old: RuleSet, new: RuleSet, *, initial: bool) -> tuple[bytes, bytes, bytes, bool]:
-    """Old list, new list and field changes as JSON, and whether anything in them was masked."""
+def _sides(
+    old: RuleSet, new: RuleSet, masker: Masker, redaction: Redaction, *, initial: bool
+) -> tuple[bytes, bytes, bytes, Masker]:
+    """Old list, new list and field changes as JSON, and what masked them."""
     changes = [] if initial else [change.to_json() for change in diff_rules(old, new)]
-    if not (needs_masking(old.rules) or needs_masking(new.rules)):
-        return old.canonical, new.canonical, _dumps(changes), False
-    masker = Masker()
+    if not (redaction.chosen or needs_masking(old.rules) or needs_masking(new.rules)):
+        return old.canonical, new.canonical, _dumps(changes), masker
     sides = [_dumps(masker.value(json.loads(side.canonical))) for side in (old, new)]
-    return sides[0], sides[1], _dumps([masker.change(change) for change in changes]), masker.masked
+    return sides[0], sides[1], _dumps([masker.change(change, new.kind) for change in changes]), masker
 
 
-def _problem(problem: Problem, excerpts: Excerpts) -> dict[str, Any]:
-    personal = is_personal(problem.path) or is_personal(problem.field)
-    message = mask_quoted(problem.message) if personal else problem.message
+def _problem(problem: Problem, excerpts: Excerpts, redaction: Redaction) -> dict[str, Any]:
+    hidden = redaction.hides(problem.path) or redaction.hides(problem.field) or redaction.is_named_in(problem.message)
+    message = mask_quoted(problem.message) if hidden else problem.message
     return {
         "code": problem.code,
         "severity": problem.severity,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sentinel_core.audit.redact import mask_excerpt
+from sentinel_core.audit.redact import mask_text
+from sentinel_core.audit.redaction import Redaction
 from sentinel_core.rules import Problem, Revision
 
 MAX_EXCERPT = 200
@@ -14,7 +15,8 @@ further away than this is out of sight anyway."""
 class Excerpts:
     """The texts of one revision, taken apart into lines at first need and once."""
 
-    def __init__(self, revision: Revision) -> None:
+    def __init__(self, revision: Revision, redaction: Redaction) -> None:
+        self._redaction = redaction
         self._contents = {text.name: text.content for text in revision.texts}
         self._lines: dict[str, list[str]] = {}
 
@@ -30,6 +32,6 @@ class Excerpts:
             return None
         column = (problem.column or 1) - 1
         left = max(0, column - _AROUND)
-        line = mask_excerpt(lines[problem.line - 1][left : column + _AROUND])
+        line = mask_text(self._redaction.excerpt(lines[problem.line - 1][left : column + _AROUND]))
         start = max(0, min(column - left - MAX_EXCERPT // 2, len(line) - MAX_EXCERPT))
         return line[start : start + MAX_EXCERPT].strip()

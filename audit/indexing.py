@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sentinel_core.audit.breaker import BREAKER
+from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.events import Event, RuleRejected, storable
 from sentinel_core.audit.store.contract import EventHead
@@ -24,40 +25,33 @@ class Indexed(NamedTuple):
     new: Any
 
 
-def read_event(event: Event) -> tuple[EventHead, list[Indexed]]:
-    """Head and rows of an event. Raises EventRefused where its data is not what its type promises."""
+def read_event(event: Event) -> tuple[EventHead, list[Indexed], bytes]:
+    """Head, rows and canonical data of an event. Raises EventRefused where its data is not what its type promises."""
     try:
-        data = event.payload
-        return _head(event, data), list(_rows(event, data))
+        data, canonical = read_canonical(event.data)
+        return _head(event, data), list(_rows(event, data)), canonical
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, EventInvalid) as error:
         raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error
 
 
+_TEXTS = (
+    "environment", "app", "instance", "channel", "author", "commitHash", "reason", "message", "planId",
+    "revisionSource", "revision", "oldDigest",
+)  # fmt: skip
+"""Members of the data, in the order in which a head has them."""
+_AUTHOR = _TEXTS.index("author")
+
+
 def _head(event: Event, data: dict[str, Any]) -> EventHead:
-    return EventHead(
-        id=event.id,
-        source=event.source,
-        type=event.type,
-        subject=event.subject,
-        time=event.time,
-        environment=_text(data.get("environment")),
-        app=_text(data.get("app")),
-        instance=_text(data.get("instance")),
-        channel=_text(data.get("channel")),
-        author=_text(data.get("author")) or _text(data.get("publishedBy")),
-        commit=_text(data.get("commitHash")),
-        reason=_text(data.get("reason")),
-        message=_text(data.get("message")),
-        plan=_text(data.get("planId")),
-        document=_text(data.get("revisionSource")),
-        revision=_text(data.get("revision")),
-        old_digest=_text(data.get("oldDigest")),
-        new_digest=_text(data.get("newDigest") or data.get("contentDigest") or data.get("digest")),
-        rollback_of=_text(data.get("rollbackOf")),
-        initial=data.get("initial") is True,
-        late=data.get("late") is True,
-        observed=data.get("observed") is True,
-    )
+    values: list[Any] = [
+        value if value is None or (type(value) is str and value.isascii()) else _text(value)
+        for value in map(data.get, _TEXTS)
+    ]
+    values[_AUTHOR] = values[_AUTHOR] or _text(data.get("publishedBy"))
+    values.append(_text(data.get("newDigest") or data.get("contentDigest") or data.get("digest")))
+    values.append(_text(data.get("rollbackOf")))
+    values += [data.get(name) is True for name in ("initial", "late", "observed")]
+    return EventHead(event.id, event.source, event.type, event.subject, event.time, *values)
 
 
 def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
@@ -90,6 +84,6 @@ def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
 
 def _text(value: Any) -> str | None:
     """As a text that any store can hold; another type as its JSON."""
-    if value is None:
-        return None
+    if value is None or (type(value) is str and value.isascii()):
+        return value
     return storable(value if isinstance(value, str) else json.dumps(value))

@@ -1,9 +1,7 @@
 """What must not be stored: credentials, and values that may belong to a person. Masked once, before an event exists.
 
 Credentials are found by how they are written (user information in a URI, `password=…`, well-known token shapes).
-Personal values are found by model field: the `object` of a hot-parameter item is a user's number as often as a shop's.
-A personal value becomes `***#1`, `***#2`, … in order of first appearance within one event, so a change of it stays
-visible while the value cannot be guessed back, as it could from an unkeyed hash. Digests stay those of the true rules.
+Personal values are found by model field (`sentinel_core.audit.redaction`). Digests stay those of the true rules.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-MASK = "***"
-PERSONAL_FIELDS = {"paramFlowItemList": "object"}
-"""List field of a rule → the field of its members that may hold a person's value."""
+from sentinel_core.audit.redaction import NONE, OPEN, Redaction
 
+MASK = "***"
 _URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
 """A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
 _NAMED_SECRET = re.compile(
@@ -33,7 +30,6 @@ _TOKEN_SHAPE = re.compile(
     r"(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_PERSONAL_TEXT = re.compile(r"""((?<![\w.])["']?object["']?\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,}\]]+)""")
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""")
 
 _LITERALS = re.compile(r"\S+").findall(
@@ -52,19 +48,9 @@ def mask_text(text: str) -> str:
     return _TOKEN_SHAPE.sub(MASK, text)
 
 
-def mask_excerpt(line: str) -> str:
-    """A line of rule text, credentials and personal values blanked; length and columns stay where they can."""
-    return mask_text(_PERSONAL_TEXT.sub(lambda found: found[1] + "*" * len(found[2]), line))
-
-
 def mask_quoted(message: str) -> str:
     """A message about a personal field: whatever it quotes is the value."""
     return _QUOTED.sub(rf"\1{MASK}\1", message)
-
-
-def is_personal(path: str | None) -> bool:
-    """Whether a JSON path or field name ends in a field that may hold a person's value."""
-    return (path or "").rpartition(".")[2] in PERSONAL_FIELDS.values()
 
 
 def needs_masking(rules: Sequence[BaseModel]) -> bool:
@@ -102,48 +88,48 @@ def _leaves(annotation: Any) -> set[Any]:
 
 
 class Masker:
-    """Masks the JSON values of one event. The same personal value gets the same label on both sides."""
+    """Masks the JSON values of one event. The same hidden value gets the same label on both sides."""
 
-    def __init__(self) -> None:
+    def __init__(self, redaction: Redaction = NONE) -> None:
+        self._redaction = redaction
         self._labels: dict[str, str] = {}
+        self.redacted: set[str] = set()
+        """Fields of which a value was hidden."""
         self.masked = False
         """True once anything was replaced."""
 
-    def value(self, value: Any, *, personal: bool = False) -> Any:
-        """A copy of a JSON value without what must not be stored."""
+    def value(self, value: Any, *, hidden: str | None = None, inside: str = "") -> Any:
+        """A copy of a JSON value without what must not be stored. `hidden`: the field that hides all of it; `inside`:
+        the field in which it stands."""
         if isinstance(value, dict):
-            return {name: self._member(name, member) for name, member in value.items()}
+            return {name: self._member(inside, name, member, hidden) for name, member in value.items()}
         if isinstance(value, list):
-            return [self.value(member, personal=personal) for member in value]
-        if personal and value is not None:
-            return self._label(repr(value))
+            return [self.value(member, hidden=hidden, inside=inside) for member in value]
+        if hidden is not None and value is not None and value not in OPEN:
+            return self._label(value, hidden)
         if isinstance(value, str):
             return self._text(value)
         return value
 
-    def _member(self, name: str, member: Any) -> Any:
-        if name in PERSONAL_FIELDS and isinstance(member, list):
-            return [self._item(item, PERSONAL_FIELDS[name]) for item in member]
-        return self.value(member)
+    def _member(self, inside: str, name: str, member: Any, hidden: str | None) -> Any:
+        field = f"{inside}.{name}" if inside else name
+        return self.value(member, hidden=field if field in self._redaction.fields else hidden, inside=field)
 
-    def _item(self, item: Any, secret_field: str) -> Any:
-        if not isinstance(item, dict):
-            return self.value(item)
-        return {name: self.value(member, personal=name == secret_field) for name, member in item.items()}
-
-    def change(self, change: dict[str, Any]) -> dict[str, Any]:
+    def change(self, change: dict[str, Any], kind: str | None = None) -> dict[str, Any]:
         """A field change as `Change.to_json` writes it, with `old` and `new` read in the light of its field."""
         field = change.get("field")
         masked = {name: self.value(member) for name, member in change.items() if name not in {"old", "new"}}
+        if "rule" in change:
+            masked["rule"] = self.value(self._redaction.path(change["rule"], kind, change.get("resource")))
         for side in ("old", "new"):
             if side in change:
-                in_context = self._member(field, change[side]) if field else self.value(change[side])
-                masked[side] = self.value(change[side], personal=True) if is_personal(field) else in_context
+                masked[side] = self._member("", field, change[side], None) if field else self.value(change[side])
         return masked
 
-    def _label(self, value: str) -> str:
+    def _label(self, value: Any, field: str) -> str:
         self.masked = True
-        return self._labels.setdefault(value, f"{MASK}#{len(self._labels) + 1}")
+        self.redacted.add(field)
+        return self._redaction.keyed(value) or self._labels.setdefault(repr(value), f"{MASK}#{len(self._labels) + 1}")
 
     def _text(self, text: str) -> str:
         clean = mask_text(text)

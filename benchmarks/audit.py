@@ -1,4 +1,5 @@
-"""How long evidence takes: telling a change of 10,000 rules, spooling it, ingesting history, asking who.
+"""How long evidence takes: telling a change of 10,000 rules, spooling it, ingesting and verifying history,
+asking who.
 
     python benchmarks/audit.py [--events 100000] [--resources 2000]
 
@@ -27,6 +28,7 @@ from sentinel_core.audit.query.grammar import parse_query
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.query.who import who
 from sentinel_core.audit.store.sqlite import SqliteStore
+from sentinel_core.audit.verify import verify
 from sentinel_core.rules import Provenance, Revision, RuleSet, SourceText, parse_rules
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -134,6 +136,8 @@ def asking(count: int, resources: int) -> None:
             spent += time.perf_counter() - began
         size = store.path.stat().st_size / count
         print(f"{f'ingest, batches of {BATCH}':<58} {count / spent:,.0f} events/s, {size:,.0f} bytes an event")
+        took = timed(lambda: verify(store))
+        print(f"{'verify':<58} {count / took:,.0f} events/s")
         end = START + timedelta(minutes=5 * count)
         pick = random.Random(7)
 

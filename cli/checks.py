@@ -11,6 +11,7 @@ from sentinel_core.cli import evidence, gauges, git, stores_checks
 from sentinel_core.cli.app import App
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, UsageProblem
+from sentinel_core.cli.keys import keys
 from sentinel_core.cli.rules.inputs import shown
 from sentinel_core.cli.stores_checks import first_line, overlay_of
 from sentinel_core.cli.text import plural
@@ -41,6 +42,7 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
     yield from stores_checks.checks(settings, limit or settings.timeout)
     yield from evidence.kafka(settings)
     yield from (evidence.outbox(settings), evidence.audit_store(settings), evidence.last_good(settings))
+    yield from keys(settings)
     yield from evidence.observations(settings)
     yield from gauges.collectors(settings, limit or settings.timeout)
 

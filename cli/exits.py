@@ -90,7 +90,7 @@ _NEXT_STEPS = {
 
 def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
     """Imported when something failed, so that a run that goes well does not pay for it."""
-    from sentinel_core.audit.errors import AuditError, QueryInvalid, StoreUnavailable
+    from sentinel_core.audit.errors import AuditError, KeyUnusable, QueryInvalid, StoreUnavailable
     from sentinel_core.cli.output import OutputError
     from sentinel_core.datasources.contract import (
         DatasourceError,
@@ -112,6 +112,7 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (SettingsError, Exit.BAD_SETTINGS),
         (QueryInvalid, Exit.USAGE),
         (StoreUnavailable, Exit.UNREACHABLE),
+        (KeyUnusable, Exit.BAD_SETTINGS),
         (AuditError, Exit.ERROR),
         (OutputError, Exit.ERROR),
     )

@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_rejected
+from sentinel_core.audit.redaction import Redaction
 from sentinel_core.datasources import Applied, Outcome
 from sentinel_core.datasources.layers import Layer, Layers
 from sentinel_core.remarks import refuse_as_java
@@ -55,6 +56,7 @@ class Activation:
         environment: str,
         instance: str,
         sink: EventSink | None,
+        redaction: Redaction,
         annotate: Callable[[RuleSet], RuleSet],
         wall: Callable[[], datetime],
     ) -> None:
@@ -66,6 +68,7 @@ class Activation:
         self.environment = environment
         self.instance = instance
         self.sink = sink
+        self.redaction = redaction
         self.annotate = annotate
         """Adds warnings for rules that do not act as written."""
         self.wall = wall
@@ -248,6 +251,7 @@ class Activation:
             at=self.wall(),
             instance=self.instance,
             initial=False if known else None,
+            redaction=self.redaction,
         )
 
     def _remember(self, steps: Iterable[Step], revision: Revision) -> None:
@@ -275,6 +279,7 @@ class Activation:
             rejection=rejection,
             at=self.wall(),
             instance=self.instance,
+            redaction=self.redaction,
         )
         logger.warning("rules from %s are refused, the active ones stay:\n%s", revision.source, rejection)
         self._tell([event])

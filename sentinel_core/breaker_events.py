@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sentinel_core.audit.breaker import breaker_moved
 from sentinel_core.audit.events import Event, EventSink
+from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.metrics.ticker import Ticked, Ticker
 from sentinel_core.plan import Transition
 
@@ -25,8 +26,11 @@ class BreakerEvents(Ticked):
     A sink that fails is tried again, told once. In a forked child it begins anew.
     """
 
-    def __init__(self, engine: Engine, sink: EventSink, *, every_s: float = EVERY_S) -> None:
+    def __init__(
+        self, engine: Engine, sink: EventSink, *, redaction: Redaction = NONE, every_s: float = EVERY_S
+    ) -> None:
         self._engine = engine
+        self._redaction = redaction
         self._sink = sink
         self._lock = threading.Lock()
         self._waiting: deque[Event] = deque()
@@ -55,6 +59,7 @@ class BreakerEvents(Ticked):
                     number=self._number,
                     kind=move.kind,
                     facts=self._facts(move),
+                    redaction=self._redaction,
                 )
             )
             if len(self._waiting) > MOST:

@@ -15,6 +15,7 @@ from sentinel_core.activation import Activation, by_hand
 from sentinel_core.answers import Answers, BlockHandler
 from sentinel_core.async_entry import AsyncEntry
 from sentinel_core.audit.events import EventSink
+from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.clock import SECOND, Clock
 from sentinel_core.collectors import Collectors
 from sentinel_core.collectors.local import Metrics, is_number_of_samples
@@ -53,6 +54,7 @@ class Engine(Gate):
     app, environment, instance   who this is, in events
     clock           the source of time; `sentinel_core.testing.FakeClock` in tests
     audit           where rule events are made durable before a swap is acknowledged
+    redaction       fields of rules that events do not show (`sentinel_core.audit.redaction`)
     last_good       where subscriptions keep their last good revision
     compat          "sentinel-1.8.9": decide as Java Sentinel 1.8.9 does, faults included
     slot_order      kinds in the order they are asked, e.g. ("system", "authority"); those left out follow as usual
@@ -71,6 +73,7 @@ class Engine(Gate):
         instance: str | None = None,
         clock: Clock | None = None,
         audit: EventSink | None = None,
+        redaction: Redaction = NONE,
         last_good: LastGood | None = None,
         compat: str | None = None,
         slot_order: Sequence[Kind] = (),
@@ -111,6 +114,7 @@ class Engine(Gate):
             environment=environment,
             instance=self.instance,
             sink=audit,
+            redaction=redaction,
             annotate=lambda ruleset: annotated(self._slots, ruleset),
             wall=clock.wall,
         )

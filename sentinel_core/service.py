@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
-from sentinel_core.audit.errors import AuditError, StoreUnavailable
+from sentinel_core.audit.errors import AuditError, KeyUnusable, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
+from sentinel_core.audit.redaction import Redaction
 from sentinel_core.audit.store import open_store
 from sentinel_core.breaker_events import BreakerEvents
 from sentinel_core.clock import Clock
@@ -58,18 +59,20 @@ class ServiceEngine(Engine):
         self._sources: list[Readable] = []
         self._status: StatusFile | None = None
         self._released = False
+        redaction = redaction_of(settings)
         super().__init__(
             settings.app,
             environment=settings.environment,
             instance=_instance(settings),
             clock=clock,
             audit=self.outbox,
+            redaction=redaction,
             last_good=LastGood(Path(settings.last_known_good)),
             compat=settings.compat,
             statistics=Statistics(minutes=settings.metric_log.folder is not None),
         )
         self._logs = _logs(self, settings.metric_log.folder)
-        self._moves = BreakerEvents(self, self.outbox)
+        self._moves = BreakerEvents(self, self.outbox, redaction=redaction)
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
 
@@ -186,6 +189,14 @@ def collectors_of(settings: Settings) -> Iterator[Collector]:
             yield open_collector(metric, uri)
         except ValueError as error:
             raise SettingsError([f"collectors: {metric}: {error}"]) from error
+
+
+def redaction_of(settings: Settings) -> Redaction:
+    """What the settings hide of rules. Raises SettingsError."""
+    try:
+        return Redaction(settings.audit.redact, settings.audit.redact_key)
+    except (ValueError, KeyUnusable) as error:
+        raise SettingsError([f"audit.redact: {error}"]) from error
 
 
 def _publisher(settings: Settings) -> StorePublisher:

@@ -79,6 +79,23 @@ class AuditSettings(_Part):
     store: str = Field(
         default="sqlite:///.sentinel/audit.db", repr=False, min_length=1, description="Audit store that is asked."
     )
+    checkpoints: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File to which signed checkpoints are appended; it belongs on another machine than the store.",
+    )
+    signing_key: str | None = Field(
+        default=None, repr=False, min_length=1, description="Ed25519 private key in PEM that signs checkpoints."
+    )
+    verify_key: str | None = Field(
+        default=None, min_length=1, description="Its public half in PEM, with which checkpoints are verified."
+    )
+    redact: tuple[str, ...] = Field(
+        default=(), description="Fields of rules that no event shows, e.g. limitApp; their values are keyed hashes."
+    )
+    redact_key: str | None = Field(
+        default=None, repr=False, min_length=1, description="Key of those hashes, 16 characters or more."
+    )
     kafka: Kafka | None = Field(
         default=None, description="Kafka between outbox and store; without it the outbox feeds the store."
     )

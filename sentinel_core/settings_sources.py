@@ -27,10 +27,12 @@ _PATHS: tuple[Location, ...] = (
     ("status",),
     ("metric_log", "folder"),
     ("audit", "outbox"),
+    ("audit", "checkpoints"),
     ("observe", "file"),
 )
-_LISTS: tuple[Location, ...] = (("stores",), ("collectors",))
+_LISTS: tuple[Location, ...] = (("stores",), ("collectors",), ("audit", "redact"))
 _URIS: tuple[Location, ...] = (("stores",), ("bootstrap",), ("audit", "store"))
+_KEYS: tuple[Location, ...] = (("audit", "signing_key"), ("audit", "redact_key"))
 
 
 @dataclass(slots=True)
@@ -206,9 +208,10 @@ class _FileWalk:
                 self._leaf((*above, str(name)), value, origin)
 
     def _leaf(self, location: Location, value: object, origin: str) -> None:
-        if _holds_password(value):
+        if _holds_password(value) or (location in _KEYS and value is not None):
+            what = "a key" if location in _KEYS else "a password"
             self.found.problems.append(
-                f"{origin}: {dotted(location)}: a password stands in the file; set {variable(location)} in the "
+                f"{origin}: {dotted(location)}: {what} stands in the file; set {variable(location)} in the "
                 f"environment, or put the value into a file of its own and write {camel(location[-1])}File: <path>"
             )
         self.found.merge(location, anchored(location, value, self.base), origin)

@@ -10,6 +10,9 @@ COMMANDS = {
     "query": Lazy(f"{_HERE}.query:query", "Search the changes of rules."),
     "who": Lazy(f"{_HERE}.who:who", "Who changed the rules of a resource, when and why."),
     "show": Lazy(f"{_HERE}.show:show", "One change whole, as a patch, and what would undo it."),
+    "verify": Lazy(f"{_HERE}.verify:verify", "Whether the events are as they were written."),
+    "checkpoint": Lazy(f"{_HERE}.checkpoint:checkpoint", "Sign how far each chain has come."),
+    "hash": Lazy(f"{_HERE}.hash:hash_value", "What stands in events for a value that is redacted."),
 }
 
 audit = LazyGroup("audit", help="Who changed which rule, when and why.", lazy=COMMANDS, shared=shared_options)

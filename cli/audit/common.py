@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from sentinel_core.audit.chain import ChainedStore
 from sentinel_core.audit.errors import SinkUnavailable, StoreUnavailable
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
@@ -17,6 +18,7 @@ from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import AuditStore, EventHead
 from sentinel_core.cli.app import App
 from sentinel_core.cli.encode import to_json
+from sentinel_core.cli.exits import BadSettings
 from sentinel_core.cli.text import Styled
 from sentinel_core.settings_sources import PROJECT_FILE, settings_file, user_file
 
@@ -56,6 +58,17 @@ def opened(app: App) -> Iterator[AuditStore]:
         ) from error
     finally:
         store.close()
+
+
+@contextmanager
+def opened_chain(app: App) -> Iterator[ChainedStore]:
+    """The same, of a store that keeps chains."""
+    with opened(app) as store:
+        if not isinstance(store, ChainedStore):
+            raise BadSettings(
+                "the audit store of the settings keeps no hash chains", next_step="use a store of sqlite:///"
+            )
+        yield store
 
 
 def _say_waiting(app: App) -> None:

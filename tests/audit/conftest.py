@@ -15,6 +15,7 @@ import pytest
 
 from sentinel_core.audit.events import Event, rule_changed, rule_rejected
 from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.rules import Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_rules
 
@@ -33,6 +34,7 @@ class History:
     commits: int = 0
     at: datetime = START
     active: dict[str, RuleSet] = field(default_factory=dict)
+    redaction: Redaction = NONE
 
     def commit(
         self,
@@ -65,6 +67,7 @@ class History:
             revision=revision,
             at=self.at,
             instance=self.instance,
+            redaction=self.redaction,
         )
 
     def reject(self, problem: Problem, text: str = "", version: str = "bad") -> Event:
@@ -78,6 +81,7 @@ class History:
             rejection=RuleRejected([problem], total=7),
             at=self.at,
             instance=self.instance,
+            redaction=self.redaction,
         )
 
 

@@ -101,6 +101,7 @@ RUN = {
     "instances list": "instances list",
     "audit query": "audit query a",
     "audit who": "audit who a",
+    "audit verify": "audit verify",
 }
 """Every example of a help text, and the line in which it is meant."""
 NO_COMMANDS = {

@@ -14,6 +14,7 @@ from sentinel_core.audit.errors import SinkUnavailable
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.grammar import parse_query
+from sentinel_core.audit.redaction import Redaction
 from sentinel_core.audit.store import open_store
 from sentinel_core.breaker_events import MOST, BreakerEvents
 from sentinel_core.settings import AuditSettings, Settings
@@ -57,6 +58,21 @@ def trip(engine: Engine, channel: str = "card") -> None:
     engine.report("PAY_FAIL_RATE", ok=False, resource="pay", dimension=channel, count=10)
     with context(tags={"channel": channel}):
         assert not engine.try_entry("pay")
+
+
+def test_what_is_redacted_of_rules_is_redacted_of_their_moves(engine: Engine, sink: Sink) -> None:
+    redaction = Redaction(("limitApp",), "0123456789abcdef")
+    moves = BreakerEvents(engine, sink, redaction=redaction, every_s=0)
+    rule = {"resource": "slow", "grade": 2, "count": 1, "timeWindow": 10, "minRequestAmount": 1, "limitApp": "vip-4711"}
+    engine.load_rules("degrade", [rule])
+    with context("c", origin="vip-4711"):
+        for _ in range(2):
+            entry = engine.entry("slow")
+            entry.trace(ValueError())
+            entry.exit()
+    moves.close()
+    (event,) = sink.events
+    assert event.payload["rule"] == f"degrade/slow/{redaction.keyed('vip-4711')}"
 
 
 def test_each_move_is_an_event_that_says_what_moved_and_why(

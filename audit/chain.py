@@ -1,0 +1,109 @@
+"""The hash chain of a source: each event's hash covers the hash before it, its number, its data and what is searched.
+
+    hash = SHA-256(JCS([1, previous, number, SHA-256(data), columns, rows]))
+
+`previous` and the digest of the data are hexadecimal; `data` is canonical (RFC 8785); `columns` are those of COLUMNS
+and `rows` those of ROW in the order of `place`, as they are stored. So whoever edits what a question reads breaks the
+hash as surely as whoever edits the body. The first event of a source has the previous hash START. No key is needed to
+compute it, so a chain that was made anew is sound in itself: checkpoints (`audit/checkpoints.py`) show it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+FORMAT = 1
+START = bytes(32)
+COLUMNS = (
+    "id", "source", "type", "subject", "environment", "app", "instance", "channel", "author", "commit", "reason",
+    "message", "plan", "document", "revision", "old_digest", "new_digest", "rollback_of", "time", "initial", "late",
+    "observed",
+)  # fmt: skip
+"""Part of the format: texts or null; `time` in ms since the epoch, the flags 0 or 1."""
+ROW = ("place", "time", "action", "kind", "resource", "rule", "field", "old", "new")
+"""Part of the format: `old` and `new` are JSON texts or null."""
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+"""Of lists, texts, whole numbers below 2^53 and null, which it writes as RFC 8785 does; that differs only in the order
+of keys and in numbers with fractions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How far the chain of a source has come."""
+
+    source: str
+    number: int
+    """Of its last event; they count from 1."""
+    hash: bytes
+    adopted: int = 0
+    """How many of its events were there before the store kept a chain."""
+
+
+class Entry(NamedTuple):
+    """An event as a walk through a store meets it, in the order of arrival. What was tampered with may be of any
+    type."""
+
+    source: Any
+    number: Any
+    previous: Any
+    hash: Any
+    computed: bytes | None
+    """What the hash must be for what is stored; None where that is nothing an event can hold."""
+
+
+class Run(NamedTuple):
+    """Events of one source that follow one another and have the hashes they must have."""
+
+    source: str
+    first: int
+    previous: bytes
+    """The hash that the first was written after."""
+    last: int
+    hash: bytes
+    """Of the last."""
+    wanted: dict[int, bytes]
+    """The hashes of those numbers that were asked for."""
+
+
+Wanted = Mapping[str, Collection[int]]
+"""Numbers of events whose hashes are asked for, by source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of the store: as runs where all is well within it, and event by event for who looks closer."""
+
+    events: int
+    runs: Sequence[Run] | None
+    entries: Callable[[], Iterable[Entry]]
+
+
+@runtime_checkable
+class ChainedStore(Protocol):
+    """A store that keeps a chain for each source. Methods block and raise StoreUnavailable."""
+
+    def heads(self) -> Sequence[Head]:
+        """Where the chain of each source stands."""
+
+    def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[Page]]:
+        """The heads, and every event up to them in the order of arrival; events that arrive meanwhile are left out."""
+
+
+def link(
+    previous: bytes, number: int, data: bytes, columns: Sequence[str | int | None], rows: Sequence[Sequence[Any]]
+) -> bytes:
+    """The hash of an event. Raises ValueError or TypeError for values that no event has."""
+    return link_written(previous, number, data, _ENCODE((columns, rows))[1:-1])
+
+
+def link_written(previous: bytes, number: int, data: bytes, asked: str) -> bytes:
+    """The same for columns and rows that are JSON already, with a comma between them."""
+    if type(number) is not int or len(previous) != len(START):
+        raise TypeError("a number and a hash are needed")
+    entry = f'[{FORMAT},"{previous.hex()}",{number},"{sha256(data).hexdigest()}",{asked}]'
+    return sha256(entry.encode()).digest()

@@ -1,0 +1,128 @@
+"""Events on their way into the SQLite store: known ones are told apart, new ones get their place in the chain."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from sentinel_core.audit.chain import COLUMNS, START, link
+from sentinel_core.audit.indexing import Indexed
+from sentinel_core.audit.instants import milliseconds
+from sentinel_core.audit.store._packing import pack
+from sentinel_core.audit.store.contract import EventHead
+
+FOLD_MS = 60_000
+"""Within this time, what several hosts observed without a store's own revision is one event."""
+
+_TIME = COLUMNS.index("time")
+_before_time = attrgetter(*COLUMNS[:_TIME])
+_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
+_ADD_EVENT = (
+    f"INSERT INTO events (seq, number, previous, hash, {_NAMES}) "  # noqa: S608  own names
+    f"VALUES ({', '.join('?' * (4 + len(COLUMNS)))})"
+)
+_KNOWN = """
+    SELECT e.id, e.source, e.seq FROM json_each(?1) asked CROSS JOIN events e
+        ON e.id = asked.value ->> 0 AND e.source = asked.value ->> 1
+    UNION ALL SELECT f.id, f.source, f.event FROM json_each(?1) asked CROSS JOIN folded f
+        ON f.id = asked.value ->> 0 AND f.source = asked.value ->> 1
+"""
+_HEADS = """
+    SELECT c.source, c.number, c.hash FROM json_each(?) asked CROSS JOIN chains c ON c.source = asked.value
+"""
+_MOVE_HEAD = """
+    INSERT INTO chains (source, number, hash, adopted) VALUES (?, ?, ?, 0)
+    ON CONFLICT (source) DO UPDATE SET number = excluded.number, hash = excluded.hash
+"""
+_SAME_OBSERVATION = """
+    SELECT seq FROM events
+    WHERE observed = 1 AND source = ?1 AND new_digest IS ?2 AND time BETWEEN ?3 - ?4 AND ?3 + ?4
+        AND type = ?5 AND old_digest IS ?6
+        AND NOT EXISTS (SELECT 1 FROM sightings WHERE event = seq AND sightings.instance = ?7)
+    ORDER BY abs(time - ?3) LIMIT 1
+"""
+
+
+class Read(NamedTuple):
+    """An event as it is to be stored: its head, its rows, its canonical data."""
+
+    head: EventHead
+    rows: Sequence[Indexed]
+    data: bytes
+
+
+class Writer:
+    """One batch in one write transaction: what it reads of the file stays true until the commit."""
+
+    def __init__(self, connection: sqlite3.Connection, batch: Sequence[Read]) -> None:
+        self._connection = connection
+        names = json.dumps([(read.head.id, read.head.source) for read in batch])
+        self._known = {(name, source): seq for name, source, seq in connection.execute(_KNOWN, (names,))}
+        sources = json.dumps(sorted({read.head.source for read in batch}))
+        self._heads = {source: (number, made) for source, number, made in connection.execute(_HEADS, (sources,))}
+        self._last = int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+        self._events: list[tuple[Any, ...]] = []
+        self._bodies: list[tuple[int, bytes]] = []
+        self._changes: list[tuple[Any, ...]] = []
+        self._sightings: list[tuple[int, str, int]] = []
+        self.new = 0
+
+    def add(self, read: Read) -> None:
+        """A new event with its link; of one that is known only the sighting."""
+        head, time = read.head, milliseconds(read.head.time)
+        seq: int | None = self._known.get((head.id, head.source))
+        if seq is None and head.observed:
+            seq = self._fold(head, time)
+        if seq is None:
+            seq = self._append(read, time)
+        self._sightings.append((seq, head.instance or "", time))
+
+    def flush(self) -> None:
+        """Hands over what was added so far, and the new heads of the chains."""
+        write = self._connection.executemany
+        write(_ADD_EVENT, self._events)
+        write("INSERT INTO bodies VALUES (?, ?)", self._bodies)
+        write("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._changes)
+        write("INSERT OR IGNORE INTO sightings VALUES (?, ?, ?)", self._sightings)
+        if self._events:
+            write(_MOVE_HEAD, [(source, *head) for source, head in self._heads.items()])
+        for written in (self._events, self._bodies, self._changes, self._sightings):
+            written.clear()
+
+    def _append(self, read: Read, time: int) -> int:
+        head = read.head
+        self._last += 1
+        self.new += 1
+        columns = (*_before_time(head), time, int(head.initial), int(head.late), int(head.observed))
+        rows = [(place, time, *row[:5], _text(row.old), _text(row.new)) for place, row in enumerate(read.rows)]
+        number, previous = self._heads.get(head.source, (0, START))
+        made = link(previous, number + 1, read.data, columns, rows)
+        self._heads[head.source] = (number + 1, made)
+        self._known[head.id, head.source] = self._last
+        self._events.append((self._last, number + 1, previous, made, *columns))
+        self._bodies.append((self._last, pack(read.data)))
+        self._changes += [(self._last, *row) for row in rows]
+        return self._last
+
+    def _fold(self, head: EventHead, time: int) -> int | None:
+        """The stored event that is another host's observation of the same change. Its id is noted, so that a repeat of
+        this one is known; an event that this instance already told of is never the same: it came back to it."""
+        self.flush()
+        values = (head.source, head.new_digest, time, FOLD_MS, head.type, head.old_digest, head.instance or "")
+        found: tuple[int] | None = self._connection.execute(_SAME_OBSERVATION, values).fetchone()
+        if found is None:
+            return None
+        (seq,) = found
+        self._connection.execute("INSERT INTO folded VALUES (?, ?, ?)", (head.id, head.source, seq))
+        self._known[head.id, head.source] = seq
+        return seq
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return str(value) if type(value) is int else _JSON(value)

@@ -1,0 +1,110 @@
+"""`sentinelctl audit verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from sentinel_core.audit.checkpoints import Checkpoints, read
+from sentinel_core.audit.signing import VerifyKey
+from sentinel_core.audit.verify import Finding, Verdict
+from sentinel_core.audit.verify import verify as walk
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.audit.common import opened_chain
+from sentinel_core.cli.exits import Exit
+from sentinel_core.cli.output import View
+from sentinel_core.cli.text import Span, Styled, plural
+
+
+@click.command()
+@click.option(
+    "--key",
+    "key_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Public key in PEM; may be given again (default: audit.verifyKey, else the half of audit.signingKey).",
+)
+@click.option(
+    "--checkpoints",
+    "checkpoints_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Checkpoints to verify with (default: those of audit.checkpoints).",
+)
+@output_options
+@pass_app
+def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None) -> None:
+    """Walk through every event: are they as they were written, all of them, in their order?
+
+    Goes on after a failure and names each: gap, duplicate, reordered, hash mismatch, bad signature, truncated after.
+    Exit code 0: sound; 2: tampered with.
+    """
+    checkpoints = _checkpoints(app, key_files, checkpoints_file)
+    with opened_chain(app) as store, app.out.waiting("walking through the events"):
+        verdict = walk(store, checkpoints.promises)
+    findings = [*verdict.findings, *checkpoints.findings]
+    app.out.show(_view(verdict, findings, len(checkpoints.promises)))
+    app.out.say(_summary(verdict, findings, checkpoints))
+    if findings:
+        raise click.exceptions.Exit(Exit.ERROR)
+
+
+def _checkpoints(app: App, key_files: Sequence[Path], file: Path | None) -> Checkpoints:
+    settings = app.settings.audit
+    if file is None and settings.checkpoints is None:
+        app.out.say("note: there are no checkpoints, so a chain that was cut off or made anew cannot be told")
+        return Checkpoints((), ())
+    place = file or Path(settings.checkpoints or "")
+    if not place.exists():
+        app.out.say(f"note: the file of checkpoints {place} is not there; nobody has signed yet, or it was taken away")
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in key_files]
+    if not texts:
+        texts = [text for text in (settings.verify_key or settings.signing_key,) if text is not None]
+    if not texts:
+        app.out.say("note: there is no key (--key, audit.verifyKey), so the signatures of checkpoints are not verified")
+    return read(place, [VerifyKey.from_pem(text) for text in texts])
+
+
+def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> View:
+    found = [finding.to_json() for finding in findings]
+    chains = [{"source": head.source, "number": head.number, "hash": head.hash.hex()} for head in verdict.heads]
+
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
+        for finding in findings:
+            yield (Styled("! ", "red"), f"{finding.kind} {_where(finding)}", Styled(f"  {finding.text}", "dim"))
+        if wide:
+            for chain in chains:
+                yield (f"  {chain['source']} to {chain['number']} {chain['hash']}",)
+
+    return View(
+        document={
+            "sound": not found,
+            "events": verdict.events,
+            "adopted": verdict.adopted,
+            "checkpoints": checkpoints,
+            "chains": chains,
+            "findings": found,
+        },
+        items=found,
+        names=sorted({finding.source for finding in findings}),
+        lines=lines,
+    )
+
+
+def _where(finding: Finding) -> str:
+    span = f"{finding.number}" if finding.number == finding.last else f"{finding.number}–{finding.last}"
+    return f"{span} of {finding.source}" if finding.source else ""
+
+
+def _summary(verdict: Verdict, findings: Sequence[Finding], checkpoints: Checkpoints) -> str:
+    walked = (
+        f"{plural(verdict.events, 'event')} of {plural(len(verdict.heads), 'source')}, "
+        f"{plural(len(checkpoints.promises), 'checkpoint')}"
+    )
+    adopted = f" {verdict.adopted} are from before the store kept a chain." if verdict.adopted else ""
+    if findings:
+        return f"Tampered with: {plural(len(findings), 'finding')} in {walked}.{adopted}"
+    return f"Sound: {walked}.{adopted}"

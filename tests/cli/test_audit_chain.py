@@ -1,0 +1,117 @@
+"""`audit checkpoint` and `audit verify` over a store on disk, with keys as openssl writes them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from sentinel_core.audit.events import Event
+from sentinel_core.audit.store.sqlite import SqliteStore
+from tests.cli.conftest import Run
+
+AT = datetime(2026, 11, 25, 6, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def place(here: Path) -> Path:
+    """A folder with settings, a key, its public half, and a store of three events."""
+    key = Ed25519PrivateKey.generate()
+    (here / "audit.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (here / "audit.pub").write_bytes(public)
+    (here / "sentinel.yaml").write_text(
+        "audit: {store: 'sqlite:///audit.db', checkpoints: checkpoints.ndjson, signingKeyFile: audit.key}\n"
+    )
+    data = json.dumps({"environment": "prod", "author": "chen"}).encode()
+    store = SqliteStore(here / "audit.db")
+    store.ingest([Event(f"event-{number:04}", "/prod/x", "some.type", "flow", AT, data) for number in range(3)])
+    store.close()
+    return here
+
+
+def execute(place: Path, statement: str) -> None:
+    connection = sqlite3.connect(place / "audit.db")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_what_is_sound_ends_with_0(place: Path, sentinelctl: Run) -> None:
+    made = sentinelctl("audit", "checkpoint")
+    assert made.code == 0, made.err
+    assert made.out.splitlines()[1].split()[:2] == ["/prod/x", "3"]
+    ended = sentinelctl("audit", "verify")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "Sound: 3 events of 1 source, 1 checkpoint.\n"
+
+
+def test_what_was_tampered_with_ends_with_2_and_names_kind_source_and_numbers(place: Path, sentinelctl: Run) -> None:
+    execute(place, "UPDATE events SET author = 'li' WHERE number = 2")
+    ended = sentinelctl("audit", "verify")
+    assert ended.code == 2
+    assert ended.out == "! hash mismatch 2 of /prod/x  is not what was written\n"
+    assert ended.err.endswith("Tampered with: 1 finding in 3 events of 1 source, 0 checkpoints.\n")
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "ndjson", "name", "wide"])
+def test_the_exit_code_does_not_depend_on_the_output(place: Path, sentinelctl: Run, form: str) -> None:
+    assert sentinelctl("audit", "verify", "-o", form).code == 0
+    execute(place, "DELETE FROM events WHERE number = 2")
+    ended = sentinelctl("audit", "verify", "-o", form)
+    assert ended.code == 2
+    assert "/prod/x" in ended.out
+    if form == "json":
+        document = json.loads(ended.out)
+        assert (document["sound"], document["events"]) == (False, 2)
+        told = {"kind": "gap", "source": "/prod/x", "number": 2, "last": 2, "text": "is missing"}
+        assert document["findings"] == [told]
+
+
+def test_an_auditor_needs_the_public_half_alone(place: Path, sentinelctl: Run) -> None:
+    sentinelctl("audit", "checkpoint")
+    (place / "sentinel.yaml").write_text("audit: {store: 'sqlite:///audit.db'}\n")
+    arguments = ("audit", "verify", "--checkpoints", "checkpoints.ndjson")
+    assert sentinelctl(*arguments, "--key", "audit.pub").err == "Sound: 3 events of 1 source, 1 checkpoint.\n"
+    assert "are not verified" in sentinelctl(*arguments).err
+    text = (place / "checkpoints.ndjson").read_text()
+    (place / "checkpoints.ndjson").write_text(text.replace('"number": 3', '"number": 2'))
+    ended = sentinelctl(*arguments, "--key", "audit.pub")
+    assert ended.code == 2
+    assert ended.out.startswith("! bad signature 2 of /prod/x  line 1 of checkpoints.ndjson")
+
+
+def test_without_checkpoints_it_says_what_cannot_be_told(place: Path, sentinelctl: Run) -> None:
+    (place / "sentinel.yaml").write_text("audit: {store: 'sqlite:///audit.db'}\n")
+    ended = sentinelctl("audit", "verify")
+    assert ended.code == 0
+    assert "there are no checkpoints" in ended.err
+    refused = sentinelctl("audit", "checkpoint")
+    assert refused.code == 78
+    assert "openssl genpkey" in refused.err
+
+
+def test_a_file_of_checkpoints_that_is_gone_is_told(place: Path, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "verify")
+    assert "checkpoints.ndjson is not there" in ended.err
+
+
+@pytest.mark.parametrize("content", ["", "x", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"])
+def test_a_key_that_is_none_is_told_without_what_it_holds(place: Path, sentinelctl: Run, content: str) -> None:
+    (place / "audit.key").write_text(content)
+    ended = sentinelctl("audit", "checkpoint")
+    assert ended.code == 78
+    assert "c2VjcmV0" not in ended.err + ended.out
+
+
+def test_a_key_in_the_settings_file_itself_is_refused(place: Path, sentinelctl: Run) -> None:
+    (place / "sentinel.yaml").write_text("audit: {signingKey: c2VjcmV0}\n")
+    ended = sentinelctl("audit", "verify")
+    assert ended.code == 78
+    assert "signingKeyFile" in ended.err
+    assert "c2VjcmV0" not in ended.err
