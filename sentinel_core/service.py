@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any
 from sentinel_core import datasources
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
+from sentinel_core.audit.kafka.messages import Topics
+from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.publish.contract import Publisher
+from sentinel_core.audit.publish.kafka import KafkaPublisher
 from sentinel_core.audit.publish.store import StorePublisher
 from sentinel_core.audit.store import open_store
 from sentinel_core.breaker_events import BreakerEvents
@@ -34,7 +38,7 @@ from sentinel_core.metrics.block_log import BlockLog
 from sentinel_core.metrics.metric_log import MetricLog
 from sentinel_core.options import Statistics
 from sentinel_core.rules import KINDS, Kind
-from sentinel_core.settings import Observe, Settings, SettingsError
+from sentinel_core.settings import Kafka, Observe, Settings, SettingsError
 from sentinel_core.status_file import StatusFile
 
 if TYPE_CHECKING:
@@ -194,12 +198,27 @@ def collectors_of(settings: Settings) -> Iterator[Collector]:
             raise SettingsError([f"collectors: {metric}: {error}"]) from error
 
 
-def _publisher(settings: Settings) -> StorePublisher:
+def _publisher(settings: Settings) -> Publisher:
+    """Kafka where the settings name it, the audit store itself where they do not."""
     if settings.audit.kafka is not None:
-        raise SettingsError(
-            ["audit.kafka: this version has no Kafka publisher; leave it out: the outbox then feeds audit.store itself"]
-        )
+        return KafkaPublisher(*kafka_of(settings.audit.kafka, settings.timeout))
     try:
         return StorePublisher(open_store(settings.audit.store))
     except StoreUnavailable as error:
         raise SettingsError([f"audit.store: {error}"]) from error
+
+
+def kafka_of(kafka: Kafka, timeout_s: float) -> tuple[Target, Topics]:
+    """Where the settings say that Kafka is, and its topics. Raises SettingsError; reads nothing."""
+    bootstrap = tuple(part.strip() for part in kafka.bootstrap.split(",") if part.strip())
+    if not bootstrap or not all(
+        host and port.isdigit() for host, _, port in (each.rpartition(":") for each in bootstrap)
+    ):
+        raise SettingsError(
+            [f"audit.kafka.bootstrap is {kafka.bootstrap!r}; write host:port, more of them after commas"]
+        )
+    files = {name: Path(text) for name in ("ca", "cert", "key", "password_file") if (text := getattr(kafka, name))}
+    target = Target(
+        bootstrap, tls=kafka.tls, user=kafka.user, mechanism=kafka.mechanism, timeout_s=timeout_s, **files
+    )  # fmt: skip
+    return target, Topics(kafka.changes, kafka.status)
