@@ -111,27 +111,23 @@ class Ingest:
 
     def _take(self, batch: Sequence[Any], stop: threading.Event) -> None:
         """Returns when each of them is in the store or among the dead letters; waits for as long as that takes."""
-        events: list[Event] = []
         dead: list[DeadLetter] = []
-        messages: dict[str, Any] = {}
+        events: list[tuple[Event, Any]] = []
         for message in batch:
             try:
-                event = parse_event(message.value or b"")
+                events.append((parse_event(message.value or b""), message))
             except EventInvalid as error:
                 dead.append(DeadLetter.of(message, str(error)))
-            else:
-                events.append(event)
-                messages[event.id] = message
         new = duplicate = 0
         while events:
             try:
-                stored = self._stored(events, stop)
+                new, duplicate = self._stored([event for event, _ in events], stop)
             except EventRefused as refusal:
-                dead.append(DeadLetter.of(messages[refusal.event_id], refusal.reason))
-                events = [event for event in events if event.id != refusal.event_id]
-                continue
-            new, duplicate = new + stored[0], duplicate + stored[1]
-            break
+                # The first of that id: what follows with the same id may be whole.
+                place = next(place for place, (event, _) in enumerate(events) if event.id == refusal.event_id)
+                dead.append(DeadLetter.of(events.pop(place)[1], refusal.reason))
+            else:
+                break
         if dead:
             self._dead_letters.send(dead)
             for letter in dead:
