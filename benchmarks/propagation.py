@@ -31,6 +31,7 @@ from sentinel_core.datasources import (
     StopSignal,
     Subscription,
 )
+from sentinel_core.datasources.etcd.client import Client
 from sentinel_core.datasources.etcd.keys import pair
 from sentinel_core.datasources.etcd.store import Store
 from sentinel_core.datasources.etcd.target import Target
@@ -97,7 +98,7 @@ def etcd_key(folder: Path) -> tuple[EtcdSource, Change]:
 
     server = EtcdServer(folder).start()
     source = EtcdSource(Target.of(server.uri()), environment="benchmark", kind="flow")
-    writer = Store(Target.of(server.uri()), time.monotonic)
+    writer = Store(Client(Target.of(server.uri()), time.monotonic), time.monotonic)
     keys = pair(source.items(["flow"])[0].key)
 
     def change(number: int) -> float:
@@ -115,7 +116,7 @@ def raw_watch(folder: Path, rounds: int) -> list[float]:
     """The store's own time: from the same write to the word of a bare watch of its key, in milliseconds, sorted."""
     source, change = etcd_key(folder)
     target, (item,) = source._target, source.items(["flow"])
-    watcher, stop, told = Store(target, time.monotonic), StopSignal(), Queue[float]()
+    watcher, stop, told = Store(Client(target, time.monotonic), time.monotonic), StopSignal(), Queue[float]()
     _, revision = watcher.look(item.key.encode())
 
     def watch() -> None:

@@ -137,8 +137,8 @@ class Written:
 
 @runtime_checkable
 class Prompt(Protocol):
-    """A store that costs little to try: one that cannot be reached is tried more often than `backoff_cap_s` says, so
-    that its changes are active soon after it is back."""
+    """A store that costs little to try and whose items change whole: it is read at the first hint, and one that cannot
+    be reached is tried more often than `backoff_cap_s` says, so that its changes are active soon after it is back."""
 
     retry_cap_s: float
     """Longest wait in seconds, after read or watch failed; not after SourceDenied."""

@@ -62,7 +62,8 @@ class SubscriptionOptions:
     """Timings of the loop, in seconds."""
 
     debounce_s: float = 0.01
-    """From the first hint of a change to the read, so that a burst is read once."""
+    """From the first hint of a change to the read, so that a burst is read once. A `Prompt` source is read at the first
+    hint, and then so much later for those that follow."""
     compare_s: float = 30.0
     """Longest time between two reads, whatever the watch says or does not say."""
     backoff_base_s: float = 0.2
@@ -85,9 +86,10 @@ class LoopState:
     def __init__(
         self, options: SubscriptionOptions, rng: Callable[[], float], now: float, retry_cap_s: float = math.inf
     ) -> None:
-        """`retry_cap_s`: see `Prompt`."""
+        """`retry_cap_s`: of a `Prompt` source, else infinite."""
         self._options = options
         self._retry_cap_s = retry_cap_s
+        self._prompt = retry_cap_s < math.inf
         self._rng = rng
         self.due = now
         """When the next read is to begin."""
@@ -125,7 +127,8 @@ class LoopState:
     def hint(self, now: float) -> None:
         """The watch says that something may have changed. While reads or applies fail, hints cannot cut the wait
         below the base delay: a source that hints without end must not make the loop spin."""
-        earliest = now + self._options.debounce_s
+        debounce_s = self._options.debounce_s
+        earliest = max(now, self._began + debounce_s) if self._prompt else now + debounce_s
         if self._failures:
             earliest = max(earliest, self._began + self._options.backoff_base_s)
         self.due = min(self.due, earliest)
@@ -187,11 +190,14 @@ class LoopState:
         self.severe, self.waiting = True, False
 
     def failed(self, why: str, now: float, *, severe: bool = False) -> None:
-        """The read or the apply failed and is tried again: the same bytes count as not seen."""
+        """The read or the apply failed and is tried again: the same bytes count as not seen. What the attempt took
+        counts as waited, save for a first pause: a store that lets its callers wait is back as soon as any other."""
         self._failures += 1
         self.trouble, self.severe, self.waiting = why, severe, False
         cap_s = math.inf if severe else self._retry_cap_s
-        self.due = min(self.due, now + self._options.backoff(self._failures, self._rng, cap_s))
+        pause = self._options.backoff(1, self._rng)
+        backoff = self._options.backoff(self._failures, self._rng, cap_s)
+        self.due = min(self.due, max(now + pause, self._began + backoff))
 
     def channel_up(self) -> None:
         self.channel_trouble = None

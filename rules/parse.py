@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sentinel_core.rules.build import MORE, Listing, Options, RuleBuilder, build, paused_gc
@@ -20,6 +21,8 @@ from sentinel_core.rules.text import BLANK, blank, decode, read_text, says_nothi
 
 EXTENSION = "x-"
 """Top-level keys of a document that begin so are ours to ignore: the place for anchors."""
+_REMEMBERED_BYTES = 65_536
+"""Larger texts are read anew each time, rather than kept in memory."""
 
 
 def parse_rules(
@@ -108,9 +111,17 @@ def parse_revision(
     for kind in wanted:
         model_of(kind)
     options = Options(strict=strict, compat=compat, limits=limits)
+    small = sum(len(text.content) for text in revision.texts) <= _REMEMBERED_BYTES
     with paused_gc():
-        sets = _read_texts(revision.texts, wanted, options)
+        sets = (_read_again if small else _read_texts)(revision.texts, wanted, options)
     return {kind: ruleset.with_revision(revision) for kind, ruleset in sets.items() if kind in wanted}
+
+
+@lru_cache(maxsize=8)
+def _read_again(texts: tuple[SourceText, ...], wanted: tuple[Kind, ...], options: Options) -> dict[Kind, RuleSet]:
+    """The same as `_read_texts`, whose values are immutable: engines of one process that follow one source get the same
+    bytes at the same time."""
+    return _read_texts(texts, wanted, options)
 
 
 def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Options) -> dict[Kind, RuleSet]:

@@ -14,10 +14,22 @@ __all__ = ["SCHEME", "EtcdSource"]
 
 
 def _open(
-    uri: SourceUri, *, kind: str | None = None, template: str | None = None, environment: str = "default", **how: Any
+    uri: SourceUri,
+    *,
+    kind: str | None = None,
+    template: str | None = None,
+    environment: str = "default",
+    client: str | None = None,
+    **how: Any,
 ) -> EtcdSource:
     target = Target.of(uri.address, **how)
-    return EtcdSource(target, uri.path, kind=kind, template=template, environment=environment)
+    return EtcdSource(target, uri.path, kind=kind, template=template, environment=environment, client=client)
+
+
+def _client(text: str) -> str:
+    if text != "etcd3":
+        raise ValueError(f"{text!r} is not a client that can be had; leave it out, or write etcd3")
+    return text
 
 
 SCHEME = Scheme(
@@ -34,6 +46,7 @@ SCHEME = Scheme(
         "password_file": Path,
         "timeout": seconds,
         "environment": str,
+        "client": _client,
     },
     form="etcd://host1:2379,host2:2379/public/SENTINEL_GROUP",
 )

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable, Wake
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
@@ -24,19 +25,26 @@ from sentinel_core.datasources.layout import MAX_BYTES
 _KEEPALIVE_MS = 6000
 """Not below the server's own limit, 5 s by default: it cuts off who pings more often."""
 _PING_TIMEOUT_MS = 3000
+_CONNECT_MS = 1500
+"""Longest wait for a connection, up to the server's first word; a link that swallows everything accepts at once."""
 _REST_S = 0.5
-"""After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
-_OPTIONS = (
+"""So long after an attempt began whose end was a failure, others are told the same, so that many items do not try one
+dead server each."""
+OPTIONS = (
     ("grpc.max_receive_message_length", MAX_BYTES + 2**20),  # 4 MiB by default
     ("grpc.max_send_message_length", MAX_BYTES + 2**20),
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),  # without it a frozen server is noticed after a minute
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),  # bounds an attempt, whatever its name says; 20 s by default
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection, without another one's back-off
     ("grpc.enable_http_proxy", 0),
 )
+
+
+_Response = TypeVar("_Response", bound=Message)
 
 
 @dataclass(slots=True)
@@ -50,11 +58,16 @@ class _Session:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("token", self.token),) if self.token else ()
+        """A member that is cut off from the others would keep a call waiting and a watch quiet; so it says so."""
+        leader = ("hasleader", "true")
+        return (("token", self.token), leader) if self.token else (leader,)
 
 
 class Client:
     """Thread-safe. Every call is bounded by the target's time-out and raises DatasourceError alone."""
+
+    messages: Any = pb
+    """A module with the types of etcd's messages."""
 
     def __init__(self, target: Target, monotonic: Callable[[], float]) -> None:
         self._target = target
@@ -73,19 +86,42 @@ class Client:
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def transact(self, request: pb.TxnRequest, *, once: bool = False) -> pb.TxnResponse:
+    def transact(self, request: Any, *, once: bool = False) -> Any:
         """One transaction. `once`: it writes, so it is not sent again where it may have been carried out."""
+        return self.call("KV/Txn", request, self.messages.TxnResponse, once=once)
+
+    def call(self, method: str, request: Any, response: type[_Response], *, once: bool = False) -> _Response:
+        """`method` is `Service/Method`. One request, one response."""
 
         def send(session: _Session, timeout_s: float) -> Any:
-            return _unary(session, "KV/Txn", request, pb.TxnResponse, timeout_s)
+            return _unary(session, method, request, response, timeout_s)
 
-        answer: pb.TxnResponse = self._attempt(send, once=once)
+        answer: _Response = self._attempt(send, once=once)
+        return answer
+
+    def first(self, method: str, request: Any, response: type[_Response]) -> _Response:
+        """The first response of a method that is a stream both ways."""
+
+        def send(session: _Session, timeout_s: float) -> Any:
+            stream = session.channel.stream_stream(
+                f"/etcdserverpb.{method}",
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            call = _started(session, lambda: stream(iter((request,)), timeout=timeout_s, metadata=session.metadata))
+            try:
+                return next(call)
+            finally:
+                call.cancel()
+
+        answer: _Response = self._attempt(send)
         return answer
 
     def _attempt(self, send: Callable[[_Session, float], Any], *, once: bool = False) -> Any:
         if self._rest is not None and self._monotonic() < self._rest[0]:
             raise type(self._rest[1])(str(self._rest[1]))
-        deadline = self._monotonic() + self._target.timeout_s
+        began = self._monotonic()
+        deadline = began + self._target.timeout_s
         endpoints = len(self._target.endpoints)
         tries, may_login = 1 if once else endpoints, True
         failures: list[DatasourceError] = []
@@ -107,7 +143,7 @@ class Client:
                     self._give_up(session)
                     if len(failures) < tries and not self._closed:
                         continue
-                    self._rest = (self._monotonic() + _REST_S, _joined(failures))
+                    self._rest = (began + _REST_S, _joined(failures))
                 raise _joined(failures) from error
 
     def _log_in(self, session: _Session, timeout_s: float) -> None:
@@ -127,25 +163,28 @@ class Client:
     def watching(self, requests: Iterator[pb.WatchRequest]) -> Iterator[tuple[Any, Wake]]:
         """A watch stream on the present connection: an iterable of responses that can be cancelled, and what gives the
         connection up, from any thread. What gRPC raises in the block is explained."""
+        with self._streaming() as session:
+            stream = session.channel.stream_stream(
+                "/etcdserverpb.Watch/Watch",
+                request_serializer=pb.WatchRequest.SerializeToString,
+                response_deserializer=pb.WatchResponse.FromString,
+            )
+            call = _started(session, lambda: stream(requests, metadata=session.metadata))
+            try:
+                yield call, lambda: self._give_up(session)
+            finally:
+                call.cancel()
+
+    @contextmanager
+    def _streaming(self) -> Iterator[_Session]:
         session = self._connected()
-        stream = session.channel.stream_stream(
-            "/etcdserverpb.Watch/Watch",
-            request_serializer=pb.WatchRequest.SerializeToString,
-            response_deserializer=pb.WatchResponse.FromString,
-        )
-        call: Any = None
         try:
             self._log_in(session, self._target.timeout_s)
-            # A member that is cut off from the others would keep the stream open and say nothing.
-            call = _started(session, lambda: stream(requests, metadata=(*session.metadata, ("hasleader", "true"))))
-            yield call, lambda: self._give_up(session)
+            yield session
         except grpc.RpcError as error:
             if closes_channel(error) and error.code() is not grpc.StatusCode.CANCELLED:  # that was one of us
                 self._give_up(session)
             raise explain(error, session.endpoint, self._target) from error
-        finally:
-            if call is not None:
-                call.cancel()
 
     # -- connection --------------------------------------------------------------------------------------------------
 
@@ -163,9 +202,9 @@ class Client:
 
     def _channel(self, endpoint: str) -> grpc.Channel:
         if not self._target.tls:
-            return grpc.insecure_channel(endpoint, _OPTIONS)
+            return grpc.insecure_channel(endpoint, OPTIONS)
         ca, key, cert = self._target.certificates()
-        return grpc.secure_channel(endpoint, grpc.ssl_channel_credentials(ca, key, cert), _OPTIONS)
+        return grpc.secure_channel(endpoint, grpc.ssl_channel_credentials(ca, key, cert), OPTIONS)
 
     def _give_up(self, session: _Session) -> None:
         """Others may use the session at this moment: their calls end, too, and they come back on the next one."""

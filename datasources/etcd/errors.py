@@ -21,8 +21,16 @@ _CLOSED = ("Socket closed", "reset by peer", "end of TCP stream")
 _TOO_LARGE = ("request is too large", "larger than max")
 
 
+class TooLarge(SourceMisconfigured):
+    """The server takes no request of this size; nothing was carried out."""
+
+
+class LeaseGone(SourceUnavailable):
+    """The lease has expired, was revoked, or was lost with the server's data."""
+
+
 def closes_channel(error: Any) -> bool:
-    return error.code().name not in _ANSWERS
+    return error.code().name not in _ANSWERS | {"RESOURCE_EXHAUSTED"}  # too large, too many, full
 
 
 def wants_login(error: Any) -> bool:
@@ -51,13 +59,31 @@ def explain(error: Any, endpoint: str, target: Target) -> DatasourceError:
         return SourceDenied(f"{at} asks for a login ({says}); write &user=NAME and {_where_passwords_stand(target)}")
     if "authentication failed" in says:
         return SourceDenied(f"{at} refuses user {target.user} or the password; check {_where_passwords_stand(target)}")
-    if any(words in says for words in _TOO_LARGE):
-        return _too_large(at, says)
+    if (of_the_store := _of_the_store(code, says, at)) is not None:
+        return of_the_store
     if code == "DEADLINE_EXCEEDED":
         return SourceUnavailable(f"{at} did not answer in time (in all {target.timeout_s:g} s); is it overloaded?")
     if code in _ANSWERS:
         return SourceMisconfigured(f"{at} refuses the request: {says}")
     return _unreachable(at, says, target)
+
+
+def _of_the_store(code: str, says: str, at: str) -> DatasourceError | None:
+    """What has nothing to do with who asks and how."""
+    if any(words in says for words in _TOO_LARGE):
+        return _too_large(at, says)
+    if says == "no leader":
+        return SourceUnavailable(f"{at} has no leader: it is cut off from the other members, or too few of them run")
+    if "database space exceeded" in says:
+        return SourceMisconfigured(
+            f"{at} is full and takes no write ({says}): compact and defragment it or raise --quota-backend-bytes, then "
+            "etcdctl alarm disarm"
+        )
+    if code == "RESOURCE_EXHAUSTED":
+        return SourceUnavailable(f"{at} has too much to do: {says}")
+    if code == "NOT_FOUND" and "lease not found" in says:
+        return LeaseGone(f"{at} knows the lease no more")
+    return None
 
 
 def _where_passwords_stand(target: Target) -> str:
@@ -69,9 +95,8 @@ def _where_passwords_stand(target: Target) -> str:
 def _too_large(at: str, says: str) -> DatasourceError:
     if "received message larger than max" in says.lower() and "grpc:" not in says:
         return SourceMisconfigured(f"{at} holds more than {MAX_BYTES // 2**20} MiB under a key; is it the right key?")
-    return SourceMisconfigured(
-        f"{at} refuses to store this much in one request (1.5 MiB by default); split the rules over kinds and apps, "
-        "or start etcd with a larger --max-request-bytes"
+    return TooLarge(
+        f"{at} takes no request of this size: 1.5 MiB, unless it was started with another --max-request-bytes ({says})"
     )
 
 

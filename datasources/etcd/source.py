@@ -24,6 +24,7 @@ from sentinel_core.datasources.contract import (
     Wake,
     Written,
 )
+from sentinel_core.datasources.etcd.errors import TooLarge
 from sentinel_core.datasources.etcd.keys import Keys, pair
 from sentinel_core.datasources.etcd.target import Target
 from sentinel_core.datasources.forks import renew_lock_after_fork
@@ -48,14 +49,17 @@ class EtcdSource:
         kind: Kind | None = None,
         template: str | None = None,
         environment: str = "default",
+        client: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`."""
+        """`path` is `/namespace/group`; `template` replaces the form of the keys; see `Keys`. `client` is `etcd3` to
+        speak through that library."""
         where = "/".join(part for part in path.split("/") if part)
         self.uri = f"etcd://{','.join(target.endpoints)}/{where}".rstrip("/")
         self._keys = Keys.of(path, template, kind, self.uri, environment)
         self._target = target
+        self._client = client
         self._monotonic = monotonic
         self._now = now
         self._lock = threading.Lock()
@@ -71,7 +75,7 @@ class EtcdSource:
             if self._closed:
                 raise SourceUnavailable(f"{self.uri} was closed here")
             if self._opened is None:
-                self._opened = _open_store(self._target, self._monotonic)
+                self._opened = _open_store(self._target, self._client, self._monotonic)
             return self._opened
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -147,6 +151,12 @@ class EtcdSource:
             values = (texts[0].content, encode(provenance, rules_digest(texts, item.kinds[0])))
         try:
             revision = self._store().replace(list(zip(keys, values, strict=True)), int(expected or 0))
+        except TooLarge as error:
+            size = sum(len(value) for value in values if value) / 2**20
+            raise SourceMisconfigured(
+                f"{item.source}: {size:.1f} MiB are too much for one write, and nothing was written: {error}. Split "
+                "the rules over kinds, groups or apps, keep them in Git or files, or raise that limit of every member"
+            ) from error
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}. Whether it was written is not known: read it again") from error
         if revision is None:
@@ -173,16 +183,21 @@ class EtcdSource:
             opened.close()
 
 
-def _open_store(target: Target, monotonic: Callable[[], float]) -> Store:
+def _open_store(target: Target, client: str | None, monotonic: Callable[[], float]) -> Store:
     # gRPC's core writes each failed handshake and each fork to stderr; what matters is in the errors that are raised.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
+        from sentinel_core.datasources.etcd.client import Client
         from sentinel_core.datasources.etcd.store import Store
     except ImportError as error:
         raise SourceMisconfigured(
             f"etcd:// needs gRPC ({error}); install it with: pip install 'sentinel-control-plane[etcd]'"
         ) from error
-    return Store(target, monotonic)
+    if client is None:
+        return Store(Client(target, monotonic), monotonic)
+    from sentinel_core.datasources.etcd.etcd3 import Etcd3Client, Etcd3Store
+
+    return Etcd3Store(Etcd3Client(target, monotonic), monotonic)
 
 
 def _provenance(item: Item, texts: tuple[SourceText, ...], content: Value, beside: Value | None) -> Provenance:

@@ -55,10 +55,11 @@ class Watches:
             if self._stream is not None and self._stream.pid != os.getpid():
                 self._inherited.append(self._stream)
                 self._stream = None
-            if self._stream is None or not self._stream.add(watched, start):
-                self._stream = _Stream(self._client, self._monotonic)
-                self._stream.add(watched, start)
             stream = self._stream
+            if stream is None or not stream.add(watched, start):
+                stream = self._stream = _Stream(self._client, self._monotonic)
+                stream.add(watched, start)
+                stream.begin()
         try:
             yield watched
         finally:
@@ -77,6 +78,18 @@ class _Watched:
         self.told.set()
 
 
+class _KeyWatch:
+    """A watch of etcd's, and all who listen to it."""
+
+    def __init__(self, number: int, key: bytes, start: int) -> None:
+        self.number = number
+        self.key = key
+        self.start = start
+        self.listeners: list[_Watched] = []
+        self.told_of = 0
+        """The revision of the last event that came."""
+
+
 class _Stream:
     """One stream and those who listen on it; it ends with the last of them, or with an error for all."""
 
@@ -87,11 +100,15 @@ class _Stream:
         self._lock = threading.Lock()
         self._requests: queue.SimpleQueue[pb.WatchRequest | None] = queue.SimpleQueue()
         self._ids = itertools.count(1)
-        self._watched: dict[int, _Watched] = {}
+        self._by_number: dict[int, _KeyWatch] = {}
+        self._by_key: dict[bytes, _KeyWatch] = {}
         self._over = False
         self._ended = threading.Event()
         self._heard_at = -math.inf
         self._give_up: Wake = lambda: None
+
+    def begin(self) -> None:
+        """Only with somebody who listens: a stream that breaks off at once would end before it could tell anybody."""
         for name, run in (("watches", self._run), ("heartbeat", self._beat)):
             threading.Thread(target=run, name=f"sentinel-etcd-{name}", daemon=True).start()
 
@@ -100,23 +117,37 @@ class _Stream:
         with self._lock:
             if self._over:
                 return False
-            number = next(self._ids)
-            self._watched[number] = watched
-        create = pb.WatchCreateRequest(key=watched.key, start_revision=start, watch_id=number)
-        self._requests.put(pb.WatchRequest(create_request=create))
+            watch = self._by_key.get(watched.key)
+            if watch is None:
+                watch = self._created_locked(watched.key, start)
+            elif watch.told_of >= start or watch.start > start:
+                watched.told.set()  # something came, or may have come, before this listener, and will not come again
+            watch.listeners.append(watched)
         return True
+
+    def _created_locked(self, key: bytes, start: int) -> _KeyWatch:
+        watch = _KeyWatch(next(self._ids), key, start)
+        self._by_number[watch.number] = self._by_key[key] = watch
+        create = pb.WatchCreateRequest(key=key, start_revision=start, watch_id=watch.number)
+        self._requests.put(pb.WatchRequest(create_request=create))
+        return watch
 
     def remove(self, watched: _Watched) -> None:
         with self._lock:
-            numbers = [number for number, each in self._watched.items() if each is watched]
-            for number in numbers:
-                del self._watched[number]
-                cancel = pb.WatchCancelRequest(watch_id=number)
-                self._requests.put(pb.WatchRequest(cancel_request=cancel))
-            if not self._watched and not self._over:
+            watch = self._by_key.get(watched.key)
+            if watch is None or watched not in watch.listeners:
+                return
+            watch.listeners.remove(watched)
+            if not watch.listeners:
+                self._forget_locked(watch)
+            if not self._by_number and not self._over:
                 self._over = True
                 self._ended.set()
                 self._requests.put(None)
+
+    def _forget_locked(self, watch: _KeyWatch) -> None:
+        del self._by_number[watch.number], self._by_key[watch.key]
+        self._requests.put(pb.WatchRequest(cancel_request=pb.WatchCancelRequest(watch_id=watch.number)))
 
     def _run(self) -> None:
         error: DatasourceError = SourceUnavailable("etcd ended the watch")
@@ -135,8 +166,9 @@ class _Stream:
     def _end(self, error: DatasourceError) -> None:
         with self._lock:
             self._over = True
-            left = list(self._watched.values())
-            self._watched.clear()
+            left = [each for watch in self._by_number.values() for each in watch.listeners]
+            self._by_number.clear()
+            self._by_key.clear()
             self._ended.set()
             self._requests.put(None)
         for watched in left:
@@ -163,14 +195,20 @@ class _Stream:
         with, and a token that has expired would be refused for each watch to come. What comes for a watch that was
         removed here is the end that was asked for."""
         with self._lock:
-            watched = self._watched.get(response.watch_id)
-        if watched is not None and response.compact_revision:
-            self.remove(watched)
-            watched.lost(compacted(response, watched.key))
-        elif watched is not None or response.watch_id < 0:
-            check(response, watched.key if watched else b"a key")
-            if watched is not None and response.events:
-                watched.told.set()
+            watch = self._by_number.get(response.watch_id)
+            listeners = list(watch.listeners) if watch else []
+            if watch is not None and response.events:
+                watch.told_of = response.events[-1].kv.mod_revision
+            elif watch is not None and response.compact_revision:
+                self._forget_locked(watch)
+        if watch is not None and response.compact_revision:
+            for watched in listeners:
+                watched.lost(compacted(response, watch.key))
+        elif watch is not None or response.watch_id < 0:
+            check(response, watch.key if watch else b"a key")
+            if response.events:
+                for watched in listeners:
+                    watched.told.set()
 
 
 def compacted(response: pb.WatchResponse, key: bytes) -> SourceUnavailable:

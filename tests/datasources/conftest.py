@@ -203,12 +203,12 @@ def git_identity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 class EtcdWorld:
-    """A key of its own in the one server of this process."""
+    """A key of its own in the one server of this process and version."""
 
-    def __init__(self, tmp: Path) -> None:
-        etcd.needed()
-        self.server = etcd.shared()
-        self.source = datasources.open(self.server.uri(f"/tests/{tmp.name}"))
+    def __init__(self, tmp: Path, program: str = etcd.PACKAGED, **query: str) -> None:
+        etcd.needed(program)
+        self.server = etcd.shared(program)
+        self.source = datasources.open(self.server.uri(f"/tests/{tmp.name}", **query))
         (item,) = self.source.items(["flow"])
         self.key = item.key
 
@@ -229,8 +229,11 @@ WORLDS: dict[str, Callable[[Path], Any]] = {
     "git-bare": BareGitWorld,
     "git-url": lambda tmp: BareGitWorld(tmp, clone=True),
     "etcd": EtcdWorld,
+    "etcd-newest": lambda tmp: EtcdWorld(tmp, etcd.NEWEST),
 }
 """One line per store: with it a new store joins the whole contract suite (and with a mark, if it needs a server)."""
+if etcd.ETCD3:
+    WORLDS = {"etcd3": lambda tmp: EtcdWorld(tmp, client="etcd3")}
 
 
 @pytest.fixture(params=WORLDS)

@@ -43,10 +43,10 @@ ADA = Provenance(
 )
 
 
-@pytest.fixture
-def server() -> EtcdServer:
-    etcd.needed()
-    return etcd.shared()
+@pytest.fixture(params=[etcd.PACKAGED, etcd.NEWEST], ids=["packaged", "newest"])
+def server(request: pytest.FixtureRequest) -> EtcdServer:
+    etcd.needed(request.param)
+    return etcd.shared(request.param)
 
 
 @pytest.fixture
@@ -191,11 +191,6 @@ def test_no_texts_remove_content_and_provenance(server: EtcdServer, source: Etcd
     assert server.ctl("get", item.key, "--prefix", "--keys-only") == ""
 
 
-def test_a_request_that_is_too_large_for_the_server_says_what_to_do(source: EtcdSource, item: Item) -> None:
-    with pytest.raises(SourceMisconfigured, match="--max-request-bytes"):
-        source.write(item, text(b"x" * 11 * 2**20), expected=None, provenance=ADA)
-
-
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +283,39 @@ def test_the_end_of_one_subscription_does_not_disturb_another(
     server.put(item.key, B)
     recorder.wait_active(B)
     assert stays.status()[0].counters.channel_losses == 0
+
+
+def test_listeners_of_one_key_share_a_watch_and_a_late_one_is_told_what_it_missed(
+    server: EtcdServer, source: EtcdSource, item: Item
+) -> None:
+    server.put(item.key, A)
+    source.read(item)
+    assert source._opened is not None
+    key, stop, told = item.key.encode(), StopSignal(), threading.Semaphore(0)
+    _, revision = source._opened.look(key)
+
+    def listen(start: int) -> threading.Thread:
+        def run() -> None:
+            for _ in opened.watch(key, start, stop):
+                told.release()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    opened = source._opened
+    threads = [listen(revision + 1), listen(revision + 1)]
+    server.put(item.key, B)
+    assert all(told.acquire(timeout=5) for _ in threads)
+    threads.append(listen(revision + 1))
+    assert told.acquire(timeout=5), "the change came before it listened"
+    stream = opened._watches._stream
+    assert stream is not None
+    assert len(stream._by_number) == 1
+    stop.set()
+    for thread in threads:
+        thread.join(5)
+    assert not stream._by_number
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,11 @@ from typing import Any
 import pytest
 
 from sentinel_core import datasources
-from sentinel_core.datasources import SourceUnavailable, State, StopSignal, Subscription, SubscriptionOptions
+from sentinel_core.datasources import SourceUnavailable, State, StopSignal, Subscription
 from sentinel_core.rules import KINDS
+from tests.datasources.follower import BACK_S, A, B, Follower
 from tests.services import etcd
 from tests.services.etcd import EtcdServer
-
-A = b'[{"resource": "a", "count": 1}]'
-B = b'[{"resource": "b", "count": 2}]'
-AS_IN_SERVICE = SubscriptionOptions()
-BACK_S = 2.0
-"""From the moment the server answers to active rules."""
 
 
 @pytest.fixture
@@ -33,42 +28,17 @@ def server(tmp_path: Path) -> Iterator[EtcdServer]:
     server.kill()
 
 
-class Follower:
-    """A subscriber, and the key it follows."""
-
-    def __init__(self, server: EtcdServer, recorder: Any, subscribe: Any, **query: str) -> None:
-        self.source = datasources.open(server.uri(**query))
-        (item,) = self.source.items(["flow"])
-        self.key = item.key
-        server.put(self.key, A)
-        self.recorder = recorder
-        self.subscription: Subscription = subscribe(self.source, recorder, options=AS_IN_SERVICE)
-        assert self.subscription.wait_ready(5)
-
-    def wait_state(self, state: State, timeout_s: float = 12) -> None:
-        deadline = time.monotonic() + timeout_s
-        while self.subscription.state is not state:
-            assert time.monotonic() < deadline, self.subscription.status()
-            time.sleep(0.01)
-
-    def wait_active_within(self, seconds: float, content: bytes) -> None:
-        began = time.monotonic()
-        assert self.recorder.wait(lambda me: me.active == content, seconds), self.subscription.status()
-        self.wait_state(State.READY, seconds - (time.monotonic() - began) + 0.5)
-
-
 @pytest.fixture
 def follow(server: EtcdServer, recorder: Any, subscribe: Any) -> Iterator[Callable[..., Follower]]:
     made: list[Follower] = []
 
     def start(**query: str) -> Follower:
-        made.append(Follower(server, recorder, subscribe, **query))
+        made.append(Follower(server.uri(**query), server.put, recorder, subscribe))
         return made[-1]
 
     yield start
     for each in made:
-        each.subscription.close()
-        each.source.close()
+        each.close()
 
 
 @pytest.mark.parametrize("end", [EtcdServer.stop, EtcdServer.kill])
@@ -105,19 +75,19 @@ def test_a_server_that_freezes_while_a_watch_is_set_up_is_noticed(
 ) -> None:
     follower = follow()
     key = follower.key.encode()
-    _, revision = follower.source._opened.look(key)  # type: ignore[attr-defined]
+    _, revision = follower.source._opened.look(key)
     server.freeze()
-    client = follower.source._opened._client  # type: ignore[attr-defined]
+    client = follower.source._opened._client
     client._give_up(client._session)
     with pytest.raises(SourceUnavailable):
-        next(follower.source._opened.watch(key, revision, StopSignal()))  # type: ignore[attr-defined]
+        next(follower.source._opened.watch(key, revision, StopSignal()))
     server.thaw()
 
 
 def test_a_compaction_while_cut_off_costs_nothing(server: EtcdServer, follow: Callable[..., Follower]) -> None:
     follower = follow()
     server.freeze()
-    follower.source._opened._client._give_up(follower.source._opened._client._session)  # type: ignore[attr-defined]
+    follower.source._opened._client._give_up(follower.source._opened._client._session)
     follower.wait_state(State.STALE)
     server.thaw()
     for content in (b"[]", A, B):
@@ -157,7 +127,7 @@ def test_a_token_that_expires_while_idle_is_renewed(
     try:
         server.require_login("ops", "pw", "/sentinel/")
         monkeypatch.setenv("SENTINEL_ETCD_PASSWORD", "pw")
-        follower = Follower(server, recorder, subscribe, user="ops")
+        follower = Follower(server.uri(user="ops"), server.put, recorder, subscribe)
         time.sleep(2.5)
         server.put(follower.key, B)
         follower.wait_active_within(BACK_S, B)
@@ -166,8 +136,7 @@ def test_a_token_that_expires_while_idle_is_renewed(
         server.start()
         server.put(follower.key, A)
         follower.wait_active_within(BACK_S, A)
-        follower.subscription.close()
-        follower.source.close()
+        follower.close()
     finally:
         server.kill()
 

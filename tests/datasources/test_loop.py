@@ -71,6 +71,17 @@ def test_a_burst_of_hints_is_one_read_a_debounce_after_the_first(offsets: list[f
     assert loop.due == pytest.approx(101.0 + min(offsets) + OPTIONS.debounce_s)
 
 
+def test_a_prompt_source_is_read_at_the_first_hint_and_then_at_most_once_a_debounce() -> None:
+    loop = LoopState(OPTIONS, lambda: 0.5, 100.0, retry_cap_s=1.0)
+    loop.begin(100.0)
+    loop.hint(101.0)
+    assert loop.due == 101.0
+    loop.begin(101.0)
+    loop.hint(101.001)
+    loop.hint(101.002)
+    assert loop.due == pytest.approx(101.0 + OPTIONS.debounce_s)
+
+
 @given(st.lists(st.sampled_from(["hint", "failed", "force", "channel_lost"]), max_size=30))
 def test_a_read_is_never_later_than_the_periodic_compare(events: list[str]) -> None:
     loop, now = active(now=100.0), 100.0
@@ -95,6 +106,17 @@ def test_hints_do_not_make_a_failing_read_spin(failures: int, offsets: list[floa
     for offset in sorted(offsets):
         loop.hint(began + offset)
     assert loop.due >= began + OPTIONS.backoff_base_s / 2
+
+
+def test_what_a_failed_read_took_counts_as_waited_save_for_a_first_pause() -> None:
+    loop = LoopState(OPTIONS, lambda: 0.0, 100.0, retry_cap_s=1.5)
+    for began in (100.0, 200.0, 300.0, 400.0):
+        loop.begin(began)
+        loop.failed("refused", began)
+    assert loop.due == pytest.approx(400.75)
+    loop.begin(500.0)
+    loop.failed("no answer", 505.0)
+    assert loop.due == pytest.approx(505.1)
 
 
 def test_a_refresh_goes_before_the_back_off() -> None:

@@ -109,3 +109,15 @@ def test_warnings_of_good_kinds_are_told_with_the_errors() -> None:
 
 def test_a_revision_without_texts_is_blank() -> None:
     assert refused()[0].code == "SR001"
+
+
+def test_the_same_bytes_again_are_the_same_rules_and_not_read_anew() -> None:
+    def rules(content: bytes, *, strict: bool = False) -> tuple[object, ...]:
+        revision = Revision((SourceText("again.json", content, "json"),), "test", "1")
+        return parse_revision(revision, ["flow"], strict=strict)["flow"].rules
+
+    small = b'[{"resource": "again", "count": 7}]'
+    assert rules(small) is rules(bytes(bytearray(small)))
+    assert rules(small) is not rules(small, strict=True), "another way to read"
+    large = b'[{"resource": "again", "count": 7}%s]' % (b" " * 70_000)
+    assert rules(large) is not rules(large), "nothing large is kept"

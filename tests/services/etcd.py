@@ -1,4 +1,4 @@
-"""A real etcd for tests: one node on free loopback ports, stopped by its process id."""
+"""A real etcd for tests: nodes on free loopback ports, stopped by their process id."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.services.server import CACHE, free_port
+
 HOST = "127.0.0.1"
 ROOT_PASSWORD = "root-pw"
 _READY_S = 20.0
 _BIN = {"PATH": f"{os.environ['PATH']}:/usr/bin:/usr/sbin"}
+PACKAGED = "etcd"
+"""The server on PATH, an older one: 3.4 on Debian."""
+NEWEST = str(next(CACHE.glob("etcd-v*/etcd"), CACHE / "etcd-v3" / "etcd"))
+"""The server that script/test builds."""
+
+ETCD3 = os.environ.get("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION") == "python"
+"""This process is the one in which the library `etcd3` is tried: test_etcd3.py starts it."""
 
 
-def missing() -> str | None:
+def missing(program: str = PACKAGED) -> str | None:
     """Why there can be none on this machine; None where there can."""
-    lacking = [name for name in ("etcd", "etcdctl", "openssl") if shutil.which(name) is None]
-    return f"not installed: {', '.join(lacking)} (apt-get install etcd-server etcd-client openssl)" if lacking else None
+    lacking = [name for name in (PACKAGED, "etcdctl", "openssl") if shutil.which(name) is None]
+    if lacking:
+        return f"not installed: {', '.join(lacking)} (apt-get install etcd-server etcd-client openssl)"
+    return None if shutil.which(program) else "no newer etcd is in .cache (script/test builds it where Go is installed)"
 
 
-def needed() -> None:
+def needed(program: str = PACKAGED) -> None:
     """Skips the test where there can be none; on CI that is a failure."""
-    if why := missing():
+    if why := missing(program):
         if os.environ.get("CI") == "true":
             pytest.fail(why)
         pytest.skip(why)
@@ -41,11 +52,25 @@ def needed() -> None:
 class EtcdServer:
     """One node. Environment variables of the caller are kept from it: it takes any `ETCD_…` for a flag."""
 
-    def __init__(self, folder: Path, *, tls: bool = False, client_certs: bool = False, flags: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        program: str = PACKAGED,
+        tls: bool = False,
+        client_certs: bool = False,
+        flags: tuple[str, ...] = (),
+        name: str = "n1",
+        peers: Mapping[str, int] | None = None,
+    ) -> None:
+        """`peers`: of each member of a cluster, the port at which the others reach it; None for a server alone."""
         self.folder = folder
+        self.name = name
+        self.program = program
         self.tls = tls
         self.pki = folder / "pki"
-        self.port, self._peer_port = _free_ports()
+        self.port, self.peer_port = free_port(), free_port()
+        self._peers = peers
         self._flags = flags
         self._user: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,6 +79,11 @@ class EtcdServer:
             self._flags += (f"--cert-file={self.pki / 'server.crt'}", f"--key-file={self.pki / 'server.key'}")
         if client_certs:
             self._flags += ("--client-cert-auth", f"--trusted-ca-file={self.pki / 'ca.crt'}")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def address(self) -> str:
@@ -67,27 +97,31 @@ class EtcdServer:
 
     def start(self) -> EtcdServer:
         """On the same ports and data as before; returns when it answers."""
-        scheme = "https" if self.tls else "http"
-        peer = f"http://{HOST}:{self._peer_port}"
+        self.launch()
+        self.await_ready()
+        return self
+
+    def launch(self) -> None:
+        client = f"{'https' if self.tls else 'http'}://{self.address}"
+        peers = self._peers or {self.name: self.peer_port}
+        urls = {name: f"http://{HOST}:{port}" for name, port in peers.items()}
         with (self.folder / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *("etcd", "--name=n1", f"--data-dir={self.folder / 'data'}"),
-                    f"--listen-client-urls={scheme}://{self.address}",
-                    f"--advertise-client-urls={scheme}://{self.address}",
-                    *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
-                    *(f"--initial-cluster=n1={peer}", "--logger=zap", "--log-level=error", "--unsafe-no-fsync"),
-                    *self._flags,
+                    *(self.program, f"--name={self.name}", f"--data-dir={self.folder / 'data'}"),
+                    *(f"--listen-client-urls={client}", f"--advertise-client-urls={client}"),
+                    f"--listen-peer-urls=http://{HOST}:{self.peer_port}",
+                    f"--initial-advertise-peer-urls={urls[self.name]}",
+                    f"--initial-cluster={','.join(f'{name}={url}' for name, url in urls.items())}",
+                    *("--logger=zap", "--log-level=error", "--unsafe-no-fsync", *self._flags),
                 ],
                 env=_BIN,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        self._await_ready()
-        return self
 
-    def _await_ready(self) -> None:
+    def await_ready(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + _READY_S
         while self._try_ctl("get", "-", "--keys-only").returncode:
@@ -137,7 +171,7 @@ class EtcdServer:
         return done.stdout.decode()
 
     def _try_ctl(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        flags = [f"--endpoints={'https' if self.tls else 'http'}://{self.address}", "--command-timeout=5s"]
+        flags = [f"--endpoints={'https' if self.tls else 'http'}://{self.address}", "--command-timeout=10s"]
         if self.tls:
             client = [f"--cert={self.pki / 'client.crt'}", f"--key={self.pki / 'client.key'}"]
             flags += [f"--cacert={self.pki / 'ca.crt'}", *client]
@@ -189,20 +223,13 @@ class EtcdServer:
 
 
 @cache
-def shared() -> EtcdServer:
+def shared(program: str = PACKAGED) -> EtcdServer:
     """One for all tests of this process that only write and read; ended with it. It takes 10 MiB in one request."""
     folder = Path(tempfile.mkdtemp(prefix="etcd-"))
-    server = EtcdServer(folder, flags=("--max-request-bytes=10485760",)).start()
+    server = EtcdServer(folder, program=program, flags=("--max-request-bytes=10485760",)).start()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(server.kill)
     return server
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind((HOST, 0))
-        other.bind((HOST, 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def _make_pki(folder: Path) -> None:
