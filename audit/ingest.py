@@ -9,22 +9,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sentinel_core.audit.errors import AuditError, EventInvalid, EventRefused, StoreUnavailable
 from sentinel_core.audit.events import Event, parse_event
+from sentinel_core.audit.kafka import clients
 from sentinel_core.audit.kafka.dead_letters import DeadLetter, DeadLetters
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target, library
+from sentinel_core.audit.kafka.troubles import told
 from sentinel_core.audit.store.contract import AuditStore
 
 BATCH = 1000
 POLL_S = 0.5
-LONGEST_PAUSE_S = 10.0
+LONGEST_PAUSE_S = 3.0
 MAX_FETCH_BYTES = 64 * 2**20
+SESSION_MS = 10_000
+"""How long the partitions of one that was killed wait for another to take them."""
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +106,14 @@ class Ingest:
 
     def _connected(self) -> Any:
         if self._consumer is None:
-            self._consumer = _consumer(self._target, self._group)
+            self._consumer = clients.consumer(
+                self._target,
+                group_id=self._group,
+                auto_offset_reset="earliest",
+                max_poll_records=BATCH,
+                max_partition_fetch_bytes=MAX_FETCH_BYTES,
+                session_timeout_ms=SESSION_MS,
+            )
             self._consumer.subscribe([self._topics.changes, self._topics.status])
         return self._consumer
 
@@ -182,7 +192,7 @@ class Ingest:
         stop.wait(_pause(self._failures))
 
     def _note(self, error: Exception, *, first: bool) -> None:
-        said = str(error) if isinstance(error, AuditError) else f"{self._target}: {self._target.words(error)}"
+        said = str(error) if isinstance(error, AuditError) else str(told(self._target, error))
         if first:
             _log.warning("events wait: %s", said)
         was = self._status
@@ -191,27 +201,12 @@ class Ingest:
     def _disconnect(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            with suppress(Exception):  # it is given up, whatever it says
-                consumer.close(autocommit=False, timeout_ms=1000)
+            clients.leave(consumer)
 
     def close(self) -> None:
         """Leaves the group. Idempotent; the store stays open."""
         self._disconnect()
         self._dead_letters.close()
-
-
-def _consumer(target: Target, group: str) -> Any:
-    return library().KafkaConsumer(
-        **target.options(),
-        group_id=group,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_poll_records=BATCH,
-        fetch_max_wait_ms=100,
-        max_partition_fetch_bytes=MAX_FETCH_BYTES,
-        session_timeout_ms=15_000,
-        allow_auto_create_topics=False,
-    )
 
 
 def _pause(attempt: int) -> float:

@@ -90,7 +90,14 @@ _NEXT_STEPS = {
 
 def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
     """Imported when something failed, so that a run that goes well does not pay for it."""
-    from sentinel_core.audit.errors import AuditError, QueryInvalid, StoreUnavailable
+    from sentinel_core.audit.errors import (
+        AuditError,
+        PublisherDenied,
+        PublisherMisconfigured,
+        PublisherUnavailable,
+        QueryInvalid,
+        StoreUnavailable,
+    )
     from sentinel_core.cli.output import OutputError
     from sentinel_core.datasources.contract import (
         DatasourceError,
@@ -112,6 +119,9 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (SettingsError, Exit.BAD_SETTINGS),
         (QueryInvalid, Exit.USAGE),
         (StoreUnavailable, Exit.UNREACHABLE),
+        (PublisherDenied, Exit.DENIED),
+        (PublisherMisconfigured, Exit.BAD_SETTINGS),
+        (PublisherUnavailable, Exit.UNREACHABLE),
         (AuditError, Exit.ERROR),
         (OutputError, Exit.ERROR),
     )

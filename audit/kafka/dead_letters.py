@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sentinel_core.audit.errors import PublisherUnavailable
-from sentinel_core.audit.kafka.producer import abandon, connect
+from sentinel_core.audit.kafka.clients import abandon, producer
 from sentinel_core.audit.kafka.target import Target, library
+from sentinel_core.audit.kafka.troubles import told
 
 REASON = "sentinel-reason"
 PLACE = "sentinel-place"
@@ -41,7 +41,7 @@ class DeadLetters:
     def send(self, letters: Sequence[DeadLetter]) -> None:
         """Returns when Kafka has them all. Raises PublisherUnavailable."""
         try:
-            self._producer = self._producer or connect(self._target)
+            self._producer = self._producer or producer(self._target)
             sent = [
                 self._producer.send(
                     self.topic,
@@ -55,7 +55,7 @@ class DeadLetters:
                 future.get(timeout=self._target.timeout_s)
         except (library().errors.KafkaError, OSError) as error:
             self.close()
-            raise PublisherUnavailable(f"{self._target}: {self.topic}: {self._target.words(error)}") from error
+            raise told(self._target, error, self.topic) from error
 
     def close(self) -> None:
         """Idempotent."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sentinel_core.audit.errors import PublisherUnavailable
+from sentinel_core.audit.errors import PublisherMisconfigured
 
 PASSWORD_VARIABLE = "SENTINEL_KAFKA_PASSWORD"  # noqa: S105 (the name of a variable, not a secret)
 
@@ -34,9 +34,13 @@ class Target:
     def __str__(self) -> str:
         return f"kafka {','.join(self.bootstrap)}"
 
+    @property
+    def timeout_ms(self) -> int:
+        return max(1, round(self.timeout_s * 1000))
+
     def options(self) -> dict[str, Any]:
-        """For any client of kafka-python. Raises PublisherUnavailable where a file or the password is missing."""
-        limit = max(1, round(self.timeout_s * 1000))
+        """For any client of kafka-python. Raises PublisherMisconfigured where a file or the password is missing."""
+        limit = self.timeout_ms
         tls = self.tls or any((self.ca, self.cert, self.key))
         protocol = ("SASL_SSL" if tls else "SASL_PLAINTEXT") if self.user else ("SSL" if tls else "PLAINTEXT")
         options: dict[str, Any] = {
@@ -59,7 +63,7 @@ class Target:
         return options
 
     def password(self) -> str:
-        """Raises PublisherUnavailable where there is none."""
+        """Raises PublisherMisconfigured where there is none."""
         if self.password_file is None:
             found = os.environ.get(PASSWORD_VARIABLE, "")
             wanted = f"set {PASSWORD_VARIABLE}, or audit.kafka.passwordFile"
@@ -67,12 +71,12 @@ class Target:
             found = self._there(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
             wanted = f"write it into {self.password_file}"
         if not found:
-            raise PublisherUnavailable(f"{self}: there is no password for the user {self.user}; {wanted}")
+            raise PublisherMisconfigured(f"{self}: there is no password for the user {self.user}; {wanted}")
         return found
 
     def _there(self, path: Path) -> Path:
         if not os.access(path, os.R_OK):
-            raise PublisherUnavailable(f"{self}: {path} cannot be read; name a file that this user may read")
+            raise PublisherMisconfigured(f"{self}: {path} cannot be read; name a file that this user may read")
         return path
 
     def words(self, error: BaseException) -> str:
@@ -80,16 +84,16 @@ class Target:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         try:
             secret = self.password() if self.user else ""
-        except (PublisherUnavailable, OSError, UnicodeDecodeError):
+        except (PublisherMisconfigured, OSError, UnicodeDecodeError):
             secret = ""
         return said.replace(secret, "***") if secret else said
 
 
 def library() -> ModuleType:
-    """kafka-python. Raises PublisherUnavailable where it is not installed."""
+    """kafka-python. Raises PublisherMisconfigured where it is not installed."""
     try:
         return import_module("kafka")
     except ImportError as error:
-        raise PublisherUnavailable(
+        raise PublisherMisconfigured(
             f"Kafka needs kafka-python ({error}); install it with: pip install 'sentinel-control-plane[kafka]'"
         ) from error

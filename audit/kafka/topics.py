@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sentinel_core.audit.errors import PublisherUnavailable
+from sentinel_core.audit.kafka import clients
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target, library
+from sentinel_core.audit.kafka.troubles import told
 
 MAX_MESSAGE_BYTES = 32 * 2**20
 """A change of 10,000 rules with both lists is 4 MiB; brokers take 1 MiB by default."""
@@ -33,13 +34,13 @@ def make_topics(target: Target, topics: Topics, *, partitions: int = 6, replicas
     kafka = library()
     wanted = {topic: _settings(topic, topics) for topic in (topics.changes, topics.status, topics.dead_letters)}
     try:
-        admin = kafka.KafkaAdminClient(**target.options())
+        admin = clients.admin(target)
         try:
             return [_make(admin, topic, settings, partitions, replicas) for topic, settings in wanted.items()]
         finally:
             admin.close()
     except (kafka.errors.KafkaError, OSError) as error:
-        raise PublisherUnavailable(f"{target}: {target.words(error)}") from error
+        raise told(target, error, ", ".join(wanted)) from error
 
 
 def _settings(topic: str, topics: Topics) -> dict[str, str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from sentinel_core.audit.errors import EventRefused, PublisherUnavailable
 from sentinel_core.audit.events import Event
+from sentinel_core.audit.kafka.clients import abandon, lacks, producer
 from sentinel_core.audit.kafka.messages import HEADERS, Topics, key_of
-from sentinel_core.audit.kafka.producer import abandon, connect
 from sentinel_core.audit.kafka.target import Target, library
+from sentinel_core.audit.kafka.troubles import told
 
 
 class KafkaPublisher:
@@ -36,15 +37,19 @@ class KafkaPublisher:
             raise
         except (kafka.errors.KafkaError, OSError) as error:
             self._give_up()
-            raise PublisherUnavailable(self._why(error)) from error
+            raise told(self._target, error, f"{self._topics.changes} and {self._topics.status}") from error
 
     def _send(self, batch: Sequence[Event]) -> list[tuple[str, Any]]:
         """Up to the first event that can never be sent; raises EventRefused if that is the first of all."""
-        producer = self._connected()
+        connected = self._connected()
         sent: list[tuple[str, Any]] = []
         for event in batch:
             try:
-                future = producer.send(self._topics.of(event), event.to_json(), key=key_of(event), headers=HEADERS)
+                future = connected.send(self._topics.of(event), event.to_json(), key=key_of(event), headers=HEADERS)
+            except library().errors.KafkaTimeoutError as error:
+                if not lacks(connected, self._topics.of(event)):
+                    raise
+                raise library().errors.UnknownTopicOrPartitionError(self._topics.of(event)) from error
             except library().errors.MessageSizeTooLargeError as error:
                 if sent:
                     break
@@ -75,26 +80,14 @@ class KafkaPublisher:
 
     def _connected(self) -> Any:
         if self._producer is None:
-            self._producer = connect(self._target)
+            self._producer = producer(self._target)
         return self._producer
-
-    def _why(self, error: BaseException) -> str:
-        errors = library().errors
-        words = self._target.words(error)
-        if isinstance(error, errors.SaslAuthenticationFailedError):
-            return f"{self._target} refuses the login of {self._target.user} ({words}); check user and password"
-        if isinstance(error, errors.AuthorizationError):
-            both = f"{self._topics.changes} and {self._topics.status}"
-            return f"{self._target} denies this ({words}); grant Write on the topics {both}"
-        if isinstance(error, errors.UnknownTopicOrPartitionError):
-            return f"{self._target}: a topic is missing ({words}); make the topics with: sentinelctl audit init"
-        return f"{self._target} did not take events ({words}); check the address, and that the brokers run"
 
     def _give_up(self) -> None:
         """Nothing of what is still in flight will be sent once more."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            abandon(producer)
+        given_up, self._producer = self._producer, None
+        if given_up is not None:
+            abandon(given_up)
 
     def flush(self, timeout_s: float) -> None:
         """Nothing is in flight between batches."""
