@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -91,8 +93,13 @@ class Target:
 
 def library() -> ModuleType:
     """kafka-python. Raises PublisherMisconfigured where it is not installed."""
+    if "kafka" in sys.modules:
+        return sys.modules["kafka"]
     try:
-        return import_module("kafka")
+        with warnings.catch_warnings():
+            # On Python 3.11 it reads its own files in a way that is out of date, which is nobody's fault here.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return import_module("kafka")
     except ImportError as error:
         raise PublisherMisconfigured(
             f"Kafka needs kafka-python ({error}); install it with: pip install 'sentinel-control-plane[kafka]'"

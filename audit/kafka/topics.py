@@ -32,7 +32,7 @@ def make_topics(target: Target, topics: Topics, *, partitions: int = 6, replicas
     Raises PublisherUnavailable.
     """
     kafka = library()
-    wanted = {topic: _settings(topic, topics) for topic in (topics.changes, topics.status, topics.dead_letters)}
+    wanted = _wanted(topics)
     try:
         admin = clients.admin(target)
         try:
@@ -41,6 +41,52 @@ def make_topics(target: Target, topics: Topics, *, partitions: int = 6, replicas
             admin.close()
     except (kafka.errors.KafkaError, OSError) as error:
         raise told(target, error, ", ".join(wanted)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How one topic stands."""
+
+    topic: str
+    there: bool
+    writable: bool = False
+    """Whether this user may write to it."""
+    differs: tuple[str, ...] = ()
+    """As in `Made`; empty too where this user may not look at the settings of topics."""
+
+
+def look(target: Target, topics: Topics) -> list[Seen]:
+    """The topics as they are; makes and changes nothing. Raises PublisherUnavailable."""
+    kafka = library()
+    wanted = _wanted(topics)
+    try:
+        admin = clients.admin(target)
+        try:
+            found = {each["name"]: each for each in admin.describe_topics(list(wanted))}
+            return [_seen(admin, found[topic], settings) for topic, settings in wanted.items()]
+        finally:
+            admin.close()
+    except (kafka.errors.KafkaError, OSError) as error:
+        raise told(target, error, ", ".join(wanted)) from error
+
+
+def _seen(admin: Any, found: dict[str, Any], settings: dict[str, str]) -> Seen:
+    errors = library().errors
+    topic, problem = found["name"], errors.for_code(found["error_code"])
+    if problem is errors.UnknownTopicOrPartitionError:
+        return Seen(topic, there=False)
+    if problem is not errors.NoError:
+        raise problem(topic)
+    allowed = found.get("authorized_operations") or found.get("topic_authorized_operations") or ()
+    try:
+        differs = _differs(admin, topic, settings)
+    except errors.AuthorizationError:
+        differs = ()
+    return Seen(topic, there=True, writable="WRITE" in allowed, differs=differs)
+
+
+def _wanted(topics: Topics) -> dict[str, dict[str, str]]:
+    return {topic: _settings(topic, topics) for topic in (topics.changes, topics.status, topics.dead_letters)}
 
 
 def _settings(topic: str, topics: Topics) -> dict[str, str]:

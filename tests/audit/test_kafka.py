@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -30,10 +29,7 @@ from tests.collectors.conftest import running
 from tests.services.kafka import Kafka
 from tests.services.server import free_port, wait_until
 
-pytestmark = [
-    pytest.mark.service("kafka"),
-    pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning"),  # kafka-python on 3.11
-]
+pytestmark = pytest.mark.service("kafka")
 
 
 def make(folder: Path) -> Kafka:
@@ -64,6 +60,10 @@ def topics(target: Target, request: pytest.FixtureRequest) -> Topics:
 
 def changes(history: History, number: int, *, start: int = 1) -> list[Event]:
     return [history.commit(rules=[{"resource": "r", "count": count}]) for count in range(start, start + number)]
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def messages(target: Target, topic: str, number: int) -> list[Any]:
@@ -141,14 +141,14 @@ def test_nothing_is_published_where_a_topic_is_missing(target: Target) -> None:
 
 def test_without_a_broker_a_try_is_short_and_leaves_nothing_behind(target: Target) -> None:
     publisher = KafkaPublisher(Target((f"127.0.0.1:{free_port()}",), timeout_s=0.5))
-    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    threads, files = threading.active_count(), open_files()
     for _ in range(3):
         begun = time.monotonic()
         with pytest.raises(PublisherUnavailable, match="check the address, and that the brokers run"):
             publisher.publish(changes(History(), 1))
         assert time.monotonic() - begun < 2
     assert wait_until(lambda: threading.active_count() <= threads)
-    assert len(os.listdir("/proc/self/fd")) <= files
+    assert open_files() <= files
     publisher.close()
 
 

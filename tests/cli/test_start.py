@@ -130,7 +130,7 @@ def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings,
     [
         ({"stores": ("file:///a.yaml", "file:///b.yaml")}, SettingsError, "both carry flow rules"),
         ({"stores": ("nacos://h:8848",)}, SourceMisconfigured, "not supported by this version"),
-        ({"audit": {"kafka": {"bootstrap": "h:9092"}}}, SettingsError, "this version has no Kafka publisher"),
+        ({"audit": {"kafka": {"bootstrap": "broker"}}}, SettingsError, "write host:port"),
         ({"audit": {"store": "mongodb://h"}}, SettingsError, "there is no audit store for mongodb://"),
     ],
 )
