@@ -9,11 +9,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sentinel_core.audit.errors import AuditError, EventInvalid, EventRefused, StoreUnavailable
+from sentinel_core.audit.errors import (
+    AuditError,
+    EventInvalid,
+    EventRefused,
+    PublisherDenied,
+    PublisherMisconfigured,
+    StoreUnavailable,
+)
 from sentinel_core.audit.events import Event, parse_event
 from sentinel_core.audit.kafka import clients
 from sentinel_core.audit.kafka.dead_letters import DeadLetter, DeadLetters
@@ -68,6 +75,9 @@ class Ingest:
         self._dead_letters = DeadLetters(target, self._topics.dead_letters)
         self._consumer: Any = None
         self._failures = 0
+        self._patient = True
+        self._let_in = False
+        """Whether Kafka ever answered; from then on a refusal is trouble of its own that passes, and not a mistake."""
         self._status = IngestStatus(0, 0, 0, None, 0.0, None)
 
     def status(self) -> IngestStatus:
@@ -76,10 +86,12 @@ class Ingest:
     def run(self, stop: threading.Event, *, until_idle: bool = False) -> None:
         """Goes on until `stop` is set, whatever fails; with `until_idle`, until everything there was is stored.
 
-        Raises PublisherUnavailable at once where Kafka can never be reached as it is written (no library, no file).
+        Raises PublisherDenied or PublisherMisconfigured where Kafka never let it in, and with `until_idle`
+        PublisherUnavailable where it has no connection: whoever waits for the end wants to know.
         """
         self._target.options()
         library()
+        self._patient = not until_idle
         try:
             while not stop.is_set():
                 if self._step(stop) and until_idle and self._status.lag == 0:
@@ -96,13 +108,23 @@ class Ingest:
                 self._take(batch, stop)
                 consumer.commit(timeout_ms=self._target.timeout_s * 1000)
             self._tell(consumer, batch)
-        except Exception as error:  # noqa: BLE001 - nothing is committed that is not stored, so all can be done again
-            self._failed(error, stop)
+        except Exception as error:
+            reason = error if isinstance(error, AuditError) else told(self._target, error)
+            if not self._may_pass(reason):
+                raise reason from error
+            # Nothing is committed that is not stored, so all can be done again.
+            self._failed(reason, stop)
             return False
+        self._let_in = True
         if self._failures:
             _log.info("events are taken again after %d attempts", self._failures)
         self._failures = 0
         return True
+
+    def _may_pass(self, reason: AuditError) -> bool:
+        if isinstance(reason, (PublisherDenied, PublisherMisconfigured)):
+            return self._let_in
+        return self._patient or self._consumer is not None
 
     def _connected(self) -> Any:
         if self._consumer is None:
@@ -145,8 +167,8 @@ class Ingest:
                     "%s cannot be stored and is in %s: %s", letter.place, self._dead_letters.topic, letter.reason
                 )
         was = self._status
-        self._status = IngestStatus(
-            was.stored + new, was.duplicates + duplicate, was.dead + len(dead), was.lag, was.behind_s, None
+        self._status = replace(
+            was, stored=was.stored + new, duplicates=was.duplicates + duplicate, dead=was.dead + len(dead)
         )
 
     def _stored(self, events: Sequence[Event], stop: threading.Event) -> tuple[int, int]:
@@ -182,21 +204,24 @@ class Ingest:
         behind = 0.0
         if lag and batch:
             behind = max(0.0, self._now().timestamp() - max(message.timestamp for message in batch) / 1000)
-        was = self._status
-        self._status = IngestStatus(was.stored, was.duplicates, was.dead, lag, behind, None)
+        self._status = replace(self._status, lag=lag, behind_s=behind, last_error=None)
+        trouble = None if batch else clients.trouble_of(consumer)
+        if trouble is not None:
+            # kafka-python connects again by itself; nothing has to be made anew.
+            self._note(told(self._target, trouble), first=False)
+            if not self._patient:
+                raise told(self._target, trouble)
 
-    def _failed(self, error: Exception, stop: threading.Event) -> None:
+    def _failed(self, error: AuditError, stop: threading.Event) -> None:
         self._failures += 1
         self._note(error, first=self._failures == 1)
         self._disconnect()
         stop.wait(_pause(self._failures))
 
-    def _note(self, error: Exception, *, first: bool) -> None:
-        said = str(error) if isinstance(error, AuditError) else str(told(self._target, error))
+    def _note(self, error: AuditError, *, first: bool) -> None:
         if first:
-            _log.warning("events wait: %s", said)
-        was = self._status
-        self._status = IngestStatus(was.stored, was.duplicates, was.dead, was.lag, was.behind_s, said)
+            _log.warning("events wait: %s", error)
+        self._status = replace(self._status, last_error=str(error))
 
     def _disconnect(self) -> None:
         consumer, self._consumer = self._consumer, None

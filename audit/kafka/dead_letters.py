@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sentinel_core.audit.kafka.clients import abandon, producer
+from sentinel_core.audit.kafka.clients import abandon, lacks, producer
 from sentinel_core.audit.kafka.target import Target, library
 from sentinel_core.audit.kafka.troubles import told
 
@@ -53,6 +53,11 @@ class DeadLetters:
             ]
             for future in sent:
                 future.get(timeout=self._target.timeout_s)
+        except library().errors.KafkaTimeoutError as error:
+            missing = self._producer is not None and lacks(self._producer, self.topic)
+            self.close()
+            unknown = library().errors.UnknownTopicOrPartitionError
+            raise told(self._target, unknown(self.topic) if missing else error, self.topic) from error
         except (library().errors.KafkaError, OSError) as error:
             self.close()
             raise told(self._target, error, self.topic) from error

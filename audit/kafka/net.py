@@ -61,6 +61,7 @@ class Client(KafkaNetClient):  # type: ignore[misc]  # it brings no types
 
     @property
     def trouble(self) -> BaseException | None:
-        """Why there is no connection; None when there is one."""
+        """Why there is no connection; None when there is one, to whichever broker."""
         found: BaseException | None = self._manager.trouble
-        return found
+        standing = any(each.connected for each in list(self._manager._conns.values()))  # noqa: SLF001 - of this class
+        return None if standing else found

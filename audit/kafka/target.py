@@ -60,7 +60,7 @@ class Target:
             options |= {
                 "sasl_mechanism": self.mechanism,
                 "sasl_plain_username": self.user,
-                "sasl_plain_password": self.password(),
+                "sasl_plain_password": _Secret(self.password()),
             }
         return options
 
@@ -89,6 +89,15 @@ class Target:
         except (PublisherMisconfigured, OSError, UnicodeDecodeError):
             secret = ""
         return said.replace(secret, "***") if secret else said
+
+
+class _Secret(str):
+    """kafka-python writes what it is given into its log."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
 
 
 def library() -> ModuleType:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 
 import click
 
 from sentinel_core.audit.ingest import Ingest
 from sentinel_core.audit.store import open_store
-from sentinel_core.cli.app import App, pass_app
+from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.audit.common import kafka_settings
+from sentinel_core.cli.output import View
 from sentinel_core.cli.text import plural
 
 TELL_S = 10.0
+FIRST_TELL_S = 1.0
+END_S = 1.5
+"""An end is not waited for any longer: what was not committed is taken again by the next run."""
 
 
 @click.command()
 @click.option("--until-idle", is_flag=True, help="End when everything that is in Kafka now has been stored.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve lag and age to Prometheus there, e.g. 127.0.0.1:9465.")
+@output_options
 @pass_app
-def ingest(app: App, until_idle: bool) -> None:
+def ingest(app: App, until_idle: bool, metrics: str | None) -> None:
     """Take events from Kafka into the audit store, until it is interrupted.
 
     \b
@@ -33,29 +41,66 @@ def ingest(app: App, until_idle: bool) -> None:
     """
     target, topics = kafka_settings(app)
     kafka = app.settings.audit.kafka
-    stop = threading.Event()
     with closing(open_store(app.settings.audit.store)) as store:
         line = Ingest(target, store, topics=topics, group=kafka.group if kafka else "")
-        teller = threading.Thread(target=_tell, args=(app, line, stop), daemon=True)
-        before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        app.out.say(f"taking events from {target} into the audit store; Ctrl-C ends it")
-        teller.start()
+        with _served(line, metrics):
+            app.out.say(f"taking events from {target} into the audit store; Ctrl-C ends it")
+            try:
+                _run(app, line, until_idle=until_idle)
+            finally:
+                app.out.say(_words(line))
+    done = {name: value for name, value in asdict(line.status()).items() if name != "behind_s"}
+    app.out.show(View(document=done, items=[done], names=[], lines=lambda _: iter(())))
+
+
+def _run(app: App, line: Ingest, *, until_idle: bool) -> None:
+    """On a thread of its own: a library that waits for a broker cannot hold up the end."""
+    stop = threading.Event()
+    raised: list[Exception] = []
+
+    def take() -> None:
         try:
             line.run(stop, until_idle=until_idle)
+        except Exception as error:  # noqa: BLE001 - raised again below
+            raised.append(error)
         finally:
             stop.set()
-            signal.signal(signal.SIGTERM, before)
-        teller.join(1.0)
-        app.out.say(_words(line))
+
+    taking = threading.Thread(target=take, name="sentinel-audit-ingest", daemon=True)
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    taking.start()
+    try:
+        _tell(app, line, stop)
+    finally:
+        stop.set()
+        taking.join(END_S)
+        signal.signal(signal.SIGTERM, before)
+    if raised:
+        raise raised[0]
 
 
 def _tell(app: App, line: Ingest, stop: threading.Event) -> None:
-    said = ""
-    while not stop.wait(TELL_S):
-        with suppress(OSError):
-            if (words := _words(line)) != said:
-                said = words
-                app.out.say(words)
+    """Says how it goes when that has changed."""
+    said, pause = "", FIRST_TELL_S
+    while not stop.wait(pause):
+        if (words := _words(line)) != said:
+            said = words
+            app.out.say(words)
+        pause = TELL_S
+
+
+@contextmanager
+def _served(line: Ingest, address: str | None) -> Iterator[None]:
+    if address is None:
+        yield
+        return
+    from sentinel_core.cli.audit.metrics import serve
+
+    end = serve(line, address)
+    try:
+        yield
+    finally:
+        end()
 
 
 def _words(line: Ingest) -> str:

@@ -40,6 +40,8 @@ COMMANDS = {
     "audit query": ["audit", "query", "since:1h"],
     "audit who": ["audit", "who", "coupon"],
     "audit show": ["audit", "show", "{uri}"],
+    "audit init": ["audit", "init"],
+    "audit ingest": ["audit", "ingest", "--metrics", "{uri}"],
     "biz observe": ["biz", "observe", "{uri}", "--file", "{uri}"],
     "biz suggest": ["biz", "suggest", "{uri}", "--resource", "{uri}", "--file", "readings.db"],
     "engine slots": ["engine", "slots"],
