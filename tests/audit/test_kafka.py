@@ -263,7 +263,7 @@ def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
     forwarder.start()
     stop = threading.Event()
     line = Ingest(target, store, topics=topics)
-    taking = threading.Thread(target=line.run, args=(stop,))
+    taking = threading.Thread(target=line.run, args=(stop,), daemon=True)
     taking.start()
     history = History()
     sent: list[str] = []
