@@ -207,10 +207,11 @@ class Ingest:
         self._status = replace(self._status, lag=lag, behind_s=behind, last_error=None)
         trouble = None if batch else clients.trouble_of(consumer)
         if trouble is not None:
+            reason = told(self._target, trouble)
+            if not self._patient or isinstance(reason, (PublisherDenied, PublisherMisconfigured)):
+                raise reason
             # kafka-python connects again by itself; nothing has to be made anew.
-            self._note(told(self._target, trouble), first=False)
-            if not self._patient:
-                raise told(self._target, trouble)
+            self._note(reason, first=False)
 
     def _failed(self, error: AuditError, stop: threading.Event) -> None:
         self._failures += 1
