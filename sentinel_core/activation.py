@@ -75,6 +75,8 @@ class Activation:
         self.sink_error: str | None = None
         self.last_activation_ms: float | None = None
         self.total_activation_ms = 0.0
+        self.applied: Callable[[Sequence[RuleSet], Revision, float], None] | None = None
+        """Hears of each activation after the swap: what changed, by what, and ms from bytes in hand; must be quick."""
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
         self._made: Counter[tuple[str | None, ...]] = Counter()
@@ -121,7 +123,7 @@ class Activation:
             self._drain()
             outcome = None
             while outcome is None:
-                outcome = self._attempt(rulesets, revision, silent=silent)
+                outcome = self._attempt(rulesets, revision, began, silent=silent)
             if outcome is Outcome.ACTIVATED:
                 self.activated += 1
                 self.last_activation_ms = (time.perf_counter() - began) * 1000
@@ -130,7 +132,9 @@ class Activation:
                 self.unchanged += 1
             return outcome
 
-    def _attempt(self, rulesets: Mapping[Kind, RuleSet], revision: Revision, *, silent: bool) -> Outcome | None:
+    def _attempt(
+        self, rulesets: Mapping[Kind, RuleSet], revision: Revision, began: float, *, silent: bool
+    ) -> Outcome | None:
         """One try; None where another change of this thread came in between (a signal handler, a sink that loads rules)
         and what was built rests on a snapshot that is gone."""
         old = self.read()
@@ -152,6 +156,8 @@ class Activation:
             self.compiler.prune(new)
             self.swap(new)
         self._remember(old, changed, revision)
+        if self.applied is not None:
+            self.applied(list(changed.values()), revision, (time.perf_counter() - began) * 1000)
         return Outcome.ACTIVATED
 
     def rebuild(self, change: Callable[[], None]) -> None:

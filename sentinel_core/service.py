@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
+from sentinel_core.applied_events import AppliedEvents
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.kafka.messages import Topics
@@ -74,6 +75,8 @@ class ServiceEngine(Engine):
         )
         self._logs = _logs(self, settings.metric_log.folder)
         self._moves = BreakerEvents(self, self.outbox)
+        self._applied = AppliedEvents(self, self.outbox)
+        self._activation.applied = self._applied.applied
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
 
@@ -88,6 +91,7 @@ class ServiceEngine(Engine):
             self._sources.append(source)
             self.subscriptions += (self.subscribe(kinds, source),)
         self._moves.start()
+        self._applied.start()
         for log in self._logs:
             log.start()
         if self.settings.status is not None:
@@ -139,7 +143,7 @@ class ServiceEngine(Engine):
             recorder = self.recorder
             steps.append(lambda: recorder.close(limit))
         steps += [log.close for log in self._logs]
-        steps.append(lambda: self._moves.close(limit))
+        steps += [lambda: self._moves.close(limit), lambda: self._applied.close(limit)]
         steps += [lambda: self.forwarder.close(limit), self.outbox.close]
         for step in steps:
             try:

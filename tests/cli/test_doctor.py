@@ -33,7 +33,7 @@ def test_a_sound_project_is_ok_from_end_to_end(project: Project, sentinelctl: Ru
     what = {each["check"]: each["what"] for each in json.loads(ended.out)["checks"]}
     assert f"at {project.head()[:12]}, 2 rules, valid" in what["store"]
     assert what["outbox"].endswith("outbox.db: 0 waiting")
-    assert re.search(r"readable, 1 event, the newest \S+ \S+ ago$", what["audit"])
+    assert re.search(r"readable, 2 events, the newest \S+ \S+ ago$", what["audit"])
     assert what["last-good"].endswith("1 saved revision")
 
 
@@ -120,7 +120,7 @@ def test_events_that_wait_are_counted_with_the_age_of_the_oldest(project: Projec
     ended = sentinelctl("doctor")
     assert ended.code == 0
     assert "warn  outbox     " in ended.out
-    assert "1 waiting, the oldest for 2 h" in ended.out
+    assert "2 waiting, the oldest for 2 h" in ended.out
 
 
 @pytest.fixture
