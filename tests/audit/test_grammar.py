@@ -75,7 +75,6 @@ def test_times_become_a_window(text: str, start: datetime, end: datetime) -> Non
 @pytest.mark.parametrize(
     ("text", "more"), [("x", (NOT_APPLIED, NO_MOVES)), ("type:breaker", ()), ("-action:seen", (NOT_APPLIED,))]
 )
-)
 def test_what_instances_tell_of_themselves_is_found_only_by_who_asks_for_types_or_actions(
     text: str, more: tuple[Condition, ...]
 ) -> None:
