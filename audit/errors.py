@@ -3,6 +3,8 @@
 AuditError
 ├── SinkUnavailable       an event could not be made durable here (disk full, file locked or damaged)
 ├── PublisherUnavailable  the way to the store is down; the same batch is tried again
+│   ├── PublisherDenied         it is there and does not let this user
+│   └── PublisherMisconfigured  it can never be reached as the settings stand
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
 ├── EventInvalid          bytes that are not one of our events
@@ -24,6 +26,14 @@ class SinkUnavailable(AuditError):
 
 class PublisherUnavailable(AuditError):
     """Nothing is wrong with the events: try the same batch again later."""
+
+
+class PublisherDenied(PublisherUnavailable):
+    """The receiver is there, and does not let this user do this."""
+
+
+class PublisherMisconfigured(PublisherUnavailable):
+    """Nothing is tried: a library, a file or a password is missing, or the receiver is not to be trusted."""
 
 
 class EventRefused(AuditError):

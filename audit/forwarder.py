@@ -18,7 +18,7 @@ from sentinel_core.audit.publish.contract import Publisher
 
 BATCH = 200
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 5.0
 IDLE_POLL_S = 1.0
 """How soon events of other processes that share the outbox are seen; this process's own are seen at once."""
 UNEXPECTED_BEFORE_PARKING = 5

@@ -40,7 +40,7 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
     yield from _not_acted_on(app)
     yield from _rules_as_code(settings)
     yield from stores_checks.checks(settings, limit or settings.timeout)
-    yield from evidence.kafka(settings)
+    yield from evidence.kafka(settings, limit or settings.timeout)
     yield from (evidence.outbox(settings), evidence.audit_store(settings), evidence.last_good(settings))
     yield from keys(settings)
     yield from evidence.observations(settings)

@@ -4,32 +4,63 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from sentinel_core.audit.errors import AuditError
 from sentinel_core.audit.instants import from_milliseconds
+from sentinel_core.audit.kafka.messages import Topics
+from sentinel_core.audit.kafka.target import Target, library
+from sentinel_core.audit.kafka.topics import look
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import Query
+from sentinel_core.cli.bounded import Bounded
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.text import plural
 from sentinel_core.observation.store import ObservationStore
-from sentinel_core.settings import Settings
+from sentinel_core.service import kafka_of
+from sentinel_core.settings import Settings, SettingsError
 
 LOW_DISK_BYTES = 100 * 2**20
 OLD_EVENT_S = 300.0
 
 
-def kafka(settings: Settings) -> Iterator[Check]:
-    """A service does not start with it, so it is nothing to be silent about."""
-    if settings.audit.kafka is not None:
-        text = "this version has no Kafka publisher, and a service with this setting does not start"
-        step = "leave audit.kafka out: the outbox then feeds audit.store itself"
-        yield Check("kafka", "fail", text, step, Exit.BAD_SETTINGS)
+def kafka(settings: Settings, limit: float) -> Iterator[Check]:
+    """Brokers answer, the topics are there as `audit init` makes them, and this user may write."""
+    if settings.audit.kafka is None:
+        return
+    try:
+        # Half of the time to connect, so that its answer, and not the time alone, says what is wrong.
+        target, topics = kafka_of(settings.audit.kafka, limit / 2)
+        library()
+    except (SettingsError, AuditError) as error:
+        yield Check("kafka", "fail", str(error), "mend it and run this again", Exit.BAD_SETTINGS)
+        return
+    step = "check audit.kafka in the settings, and that the brokers run; events wait in the outbox until then"
+    late = Check("kafka", "fail", f"{target} took longer than {limit:g} s", step, Exit.UNREACHABLE)
+    yield Bounded(lambda: _topics(target, topics, step)).result(time.monotonic() + limit, late)
+
+
+def _topics(target: Target, topics: Topics, step: str) -> Check:
+    try:
+        seen = look(target, topics)
+    except AuditError as error:
+        return Check("kafka", "fail", str(error), step, code_of(error))
+    if missing := [each.topic for each in seen if not each.there]:
+        text = f"{target}: there is no topic {', '.join(missing)}"
+        return Check("kafka", "fail", text, "sentinelctl audit init", Exit.UNREACHABLE)
+    if closed := [each.topic for each in seen if not each.writable]:
+        text = f"{target}: {target.user or 'this client'} may not write to {', '.join(closed)}"
+        return Check("kafka", "fail", text, "grant Write on them", Exit.DENIED)
+    if differs := [f"{each.topic}: {'; '.join(each.differs)}" for each in seen if each.differs]:
+        text = f"{target}: {', '.join(differs)}"
+        return Check("kafka", "warn", text, "set it as `sentinelctl audit init` would have, with kafka-configs.sh")
+    return Check("kafka", "ok", f"{target}: {plural(len(seen), 'topic')}, may be written")
 
 
 def outbox(settings: Settings) -> Check:

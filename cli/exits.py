@@ -90,7 +90,15 @@ _NEXT_STEPS = {
 
 def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
     """Imported when something failed, so that a run that goes well does not pay for it."""
-    from sentinel_core.audit.errors import AuditError, KeyUnusable, QueryInvalid, StoreUnavailable
+    from sentinel_core.audit.errors import (
+        AuditError,
+        KeyUnusable,
+        PublisherDenied,
+        PublisherMisconfigured,
+        PublisherUnavailable,
+        QueryInvalid,
+        StoreUnavailable,
+    )
     from sentinel_core.cli.output import OutputError
     from sentinel_core.datasources.contract import (
         DatasourceError,
@@ -113,6 +121,9 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (QueryInvalid, Exit.USAGE),
         (StoreUnavailable, Exit.UNREACHABLE),
         (KeyUnusable, Exit.BAD_SETTINGS),
+        (PublisherDenied, Exit.DENIED),
+        (PublisherMisconfigured, Exit.BAD_SETTINGS),
+        (PublisherUnavailable, Exit.UNREACHABLE),
         (AuditError, Exit.ERROR),
         (OutputError, Exit.ERROR),
     )

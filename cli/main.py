@@ -126,6 +126,8 @@ def _log_through(app: App) -> None:
     root = logging.getLogger()
     root.handlers = [handler for handler in root.handlers if not isinstance(handler, _Talk)] + [_Talk(app)]
     root.setLevel(logging.WARNING)
+    # What it says of each attempt to connect is said once, in our own words.
+    logging.getLogger("kafka").setLevel(logging.WARNING if app.debug else logging.CRITICAL)
 
 
 class _Talk(logging.Handler):

@@ -81,6 +81,8 @@ class Activation:
         self.sink_error: str | None = None
         self.last_activation_ms: float | None = None
         self.total_activation_ms = 0.0
+        self.applied: Callable[[Sequence[RuleSet], Revision, float], None] | None = None
+        """Hears of each activation after the swap: what changed, by what, and ms from bytes in hand; must be quick."""
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
         self._made: Counter[tuple[str | None, ...]] = Counter()
@@ -157,7 +159,7 @@ class Activation:
             self._drain()
             outcome = None
             while outcome is None:
-                outcome = self._attempt(rulesets, revision, layer, silent=silent)
+                outcome = self._attempt(rulesets, revision, layer, began, silent=silent)
             layer.keep(rulesets)
             if outcome is Outcome.ACTIVATED:
                 self.activated += 1
@@ -168,7 +170,13 @@ class Activation:
             return outcome
 
     def _attempt(
-        self, rulesets: Mapping[Kind, RuleSet], revision: Revision, layer: Layer, *, silent: bool
+        self,
+        rulesets: Mapping[Kind, RuleSet],
+        revision: Revision,
+        layer: Layer,
+        began: float,
+        *,
+        silent: bool,
     ) -> Outcome | None:
         """One try; None where another change of this thread came in between (a signal handler, a sink that loads rules)
         and what was built rests on a snapshot that is gone.
@@ -196,6 +204,8 @@ class Activation:
         if changed and not self._replace(old, new, changed):
             return None
         self._remember(steps, revision)
+        if changed and self.applied is not None:
+            self.applied(list(changed.values()), revision, (time.perf_counter() - began) * 1000)
         return Outcome.ACTIVATED
 
     def _replace(self, old: Snapshot, new: Snapshot, changed: Mapping[Kind, RuleSet]) -> bool:

@@ -2,69 +2,44 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+import itertools
+from typing import TYPE_CHECKING, Any
 
 from sentinel_core.audit.breaker import breaker_moved
-from sentinel_core.audit.events import Event, EventSink
+from sentinel_core.audit.events import EventSink
 from sentinel_core.audit.redaction import NONE, Redaction
-from sentinel_core.metrics.ticker import Ticked, Ticker
+from sentinel_core.later_events import EVERY_S, LaterEvents
 from sentinel_core.plan import Transition
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
 
-EVERY_S: Final = 0.5
-MOST: Final = 1000
-"""Moves that wait to be written; beyond it the oldest are lost, and counted."""
 
-
-class BreakerEvents(Ticked):
-    """Writes the moves of the breakers of one engine into a sink, on a thread of its own.
-
-    A sink that fails is tried again, told once. In a forked child it begins anew.
-    """
+class BreakerEvents(LaterEvents):
+    """Writes the moves of the breakers of one engine into a sink."""
 
     def __init__(
         self, engine: Engine, sink: EventSink, *, redaction: Redaction = NONE, every_s: float = EVERY_S
     ) -> None:
-        self._engine = engine
+        super().__init__(engine, sink, "breaker events", every_s=every_s)
         self._redaction = redaction
-        self._sink = sink
-        self._lock = threading.Lock()
-        self._waiting: deque[Event] = deque()
-        self._number = 0
-        self.lost = 0
-        """Moves that were not written because too many waited."""
-        self._ticker = Ticker("breaker events", self._write, every_s)
-        self._forgets = (engine.on_breaker(self._moved), engine.on_fork(self._renew_after_fork))
-
-    def close(self, timeout_s: float = 5) -> None:
-        """Writes what waits, and ends."""
-        for forget in self._forgets:
-            forget()
-        self._ticker.close(timeout_s)
+        self._numbers = itertools.count(1)
+        self._forgets.append(engine.on_breaker(self._moved))
 
     def _moved(self, move: Transition) -> None:
         engine = self._engine
-        with self._lock:
-            self._number += 1
-            self._waiting.append(
-                breaker_moved(
-                    environment=engine.environment,
-                    app=engine.app,
-                    instance=engine.instance,
-                    at=engine.clock.wall(),
-                    number=self._number,
-                    kind=move.kind,
-                    facts=self._facts(move),
-                    redaction=self._redaction,
-                )
+        self._add(
+            breaker_moved(
+                environment=engine.environment,
+                app=engine.app,
+                instance=engine.instance,
+                at=engine.clock.wall(),
+                number=next(self._numbers),
+                kind=move.kind,
+                facts=self._facts(move),
+                redaction=self._redaction,
             )
-            if len(self._waiting) > MOST:
-                self._waiting.popleft()
-                self.lost += 1
+        )
 
     def _facts(self, move: Transition) -> dict[str, Any]:
         rule = move.rule
@@ -83,18 +58,3 @@ class BreakerEvents(Ticked):
             "commitHash": None if revision is None else revision.provenance.commit_hash,
             "rulesDigest": ruleset.digest,
         }
-
-    def _write(self) -> None:
-        with self._lock:
-            taken = list(self._waiting)
-        if not taken:
-            return
-        self._sink.append(taken)
-        with self._lock:
-            written = {event.id for event in taken}
-            self._waiting = deque(event for event in self._waiting if event.id not in written)
-
-    def _renew_after_fork(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting = deque()  # those of the parent, which writes them
-        self._ticker.renew_after_fork()

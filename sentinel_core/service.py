@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
+from sentinel_core.applied_events import AppliedEvents
 from sentinel_core.audit.errors import AuditError, KeyUnusable, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
+from sentinel_core.audit.kafka.messages import Topics
+from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.publish.contract import Publisher
+from sentinel_core.audit.publish.kafka import KafkaPublisher
 from sentinel_core.audit.publish.store import StorePublisher
 from sentinel_core.audit.redaction import Redaction
 from sentinel_core.audit.store import open_store
@@ -34,7 +39,7 @@ from sentinel_core.engine import Engine
 from sentinel_core.metrics.block_log import BlockLog
 from sentinel_core.metrics.metric_log import MetricLog
 from sentinel_core.options import Statistics
-from sentinel_core.settings import Observe, Settings, SettingsError
+from sentinel_core.settings import Kafka, Observe, Settings, SettingsError
 from sentinel_core.status_file import StatusFile
 
 if TYPE_CHECKING:
@@ -73,6 +78,8 @@ class ServiceEngine(Engine):
         )
         self._logs = _logs(self, settings.metric_log.folder)
         self._moves = BreakerEvents(self, self.outbox, redaction=redaction)
+        self._applied = AppliedEvents(self, self.outbox)
+        self._activation.applied = self._applied.applied
         if settings.observe.file is not None:
             self.recorder = _recorder(self, settings.observe)
 
@@ -88,6 +95,7 @@ class ServiceEngine(Engine):
         self.subscriptions = followed[: len(stores)]
         self.bootstrap = followed[-1] if bootstrap else None
         self._moves.start()
+        self._applied.start()
         for log in self._logs:
             log.start()
         if self.settings.status is not None:
@@ -139,7 +147,7 @@ class ServiceEngine(Engine):
             recorder = self.recorder
             steps.append(lambda: recorder.close(limit))
         steps += [log.close for log in self._logs]
-        steps.append(lambda: self._moves.close(limit))
+        steps += [lambda: self._moves.close(limit), lambda: self._applied.close(limit)]
         steps += [lambda: self.forwarder.close(limit), self.outbox.close]
         for step in steps:
             try:
@@ -199,12 +207,27 @@ def redaction_of(settings: Settings) -> Redaction:
         raise SettingsError([f"audit.redact: {error}"]) from error
 
 
-def _publisher(settings: Settings) -> StorePublisher:
+def _publisher(settings: Settings) -> Publisher:
+    """Kafka where the settings name it, the audit store itself where they do not."""
     if settings.audit.kafka is not None:
-        raise SettingsError(
-            ["audit.kafka: this version has no Kafka publisher; leave it out: the outbox then feeds audit.store itself"]
-        )
+        return KafkaPublisher(*kafka_of(settings.audit.kafka, settings.timeout))
     try:
         return StorePublisher(open_store(settings.audit.store))
     except StoreUnavailable as error:
         raise SettingsError([f"audit.store: {error}"]) from error
+
+
+def kafka_of(kafka: Kafka, timeout_s: float) -> tuple[Target, Topics]:
+    """Where the settings say that Kafka is, and its topics. Raises SettingsError; reads nothing."""
+    bootstrap = tuple(part.strip() for part in kafka.bootstrap.split(",") if part.strip())
+    if not bootstrap or not all(
+        host and port.isdigit() for host, _, port in (each.rpartition(":") for each in bootstrap)
+    ):
+        raise SettingsError(
+            [f"audit.kafka.bootstrap is {kafka.bootstrap!r}; write host:port, more of them after commas"]
+        )
+    files = {name: Path(text) for name in ("ca", "cert", "key", "password_file") if (text := getattr(kafka, name))}
+    target = Target(
+        bootstrap, tls=kafka.tls, user=kafka.user, mechanism=kafka.mechanism, timeout_s=timeout_s, **files
+    )  # fmt: skip
+    return target, Topics(kafka.changes, kafka.status)

@@ -65,9 +65,29 @@ class _Part(BaseModel):
 
 
 class Kafka(_Part):
-    """Where change events are published for other systems."""
+    """Where events are published, and read by `sentinelctl audit ingest`."""
 
     bootstrap: str = Field(min_length=1, description="Addresses of brokers, `host:port`, separated by commas.")
+    changes: str = Field(
+        default="sentinel.rule-changes",
+        min_length=1,
+        description="Topic of changed and refused rules, keyed by source.",
+    )
+    status: str = Field(
+        default="sentinel.rule-status",
+        min_length=1,
+        description="Topic of what instances run and of their breakers, keyed by instance.",
+    )
+    group: str = Field(default="sentinel-audit", min_length=1, description="Consumer group of `audit ingest`.")
+    tls: bool = Field(default=False, description="TLS; any of the files below implies it.")
+    ca: str | None = Field(default=None, description="PEM file of the CA; none: that of the system.")
+    cert: str | None = Field(default=None, description="PEM file of a client's certificate.")
+    key: str | None = Field(default=None, description="PEM file of its key.")
+    user: str | None = Field(default=None, description="SASL user; the password stands in SENTINEL_KAFKA_PASSWORD.")
+    password_file: str | None = Field(default=None, description="File that holds the password instead.")
+    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = Field(
+        default="SCRAM-SHA-512", description="SASL mechanism."
+    )
 
 
 class AuditSettings(_Part):

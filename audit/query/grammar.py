@@ -70,10 +70,13 @@ class Question:
     """The window the text names; None where it names none."""
 
     def query(self, *, limit: int = 50, after: str | None = None) -> Query:
-        """What a store is asked. Moves of breakers are no changes of rules: only a question about types or actions
-        finds them."""
+        """What a store is asked. Moves of breakers and what instances run are no changes of rules: only a question
+        about types finds them, and moves one about actions."""
         conditions = self.conditions
-        if not any(condition.column in ("type", "action") for condition in conditions):
+        asked = {condition.column for condition in conditions}
+        if "type" not in asked:
+            conditions += (Condition("type", "is", (TYPES["applied"],), negated=True),)
+        if not asked & {"type", "action"}:
             conditions += (Condition("action", "is", ("moved",), negated=True),)
         start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
         return Query(conditions, start, end, limit, after)

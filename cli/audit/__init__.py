@@ -9,6 +9,8 @@ _HERE = "sentinel_core.cli.audit"
 COMMANDS = {
     "query": Lazy(f"{_HERE}.query:query", "Search the changes of rules."),
     "who": Lazy(f"{_HERE}.who:who", "Who changed the rules of a resource, when and why."),
+    "ingest": Lazy(f"{_HERE}.ingest:ingest", "Take events from Kafka into the audit store."),
+    "init": Lazy(f"{_HERE}.init:init", "Make the topics that events need in Kafka."),
     "show": Lazy(f"{_HERE}.show:show", "One change whole, as a patch, and what would undo it."),
     "verify": Lazy(f"{_HERE}.verify:verify", "Whether the events are as they were written."),
     "checkpoint": Lazy(f"{_HERE}.checkpoint:checkpoint", "Sign how far each chain has come."),

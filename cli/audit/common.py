@@ -12,6 +12,8 @@ import click
 
 from sentinel_core.audit.chain import ChainedStore
 from sentinel_core.audit.errors import SinkUnavailable, StoreUnavailable
+from sentinel_core.audit.kafka.messages import Topics
+from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.store import open_store
@@ -40,6 +42,17 @@ def zone_option(command: Command) -> Command:
     return click.option("--zone", metavar="NAME", help="Time zone, e.g. Asia/Shanghai (default: this machine's).")(
         command
     )
+
+
+def kafka_settings(app: App) -> tuple[Target, Topics]:
+    """Where Kafka is. Raises SettingsError where the settings do not say it."""
+    from sentinel_core.service import kafka_of
+    from sentinel_core.settings import SettingsError
+
+    settings = app.settings
+    if settings.audit.kafka is None:
+        raise SettingsError(["audit.kafka: not set; write for example audit: {kafka: {bootstrap: 'localhost:9092'}}"])
+    return kafka_of(settings.audit.kafka, settings.timeout)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sentinel_core.audit.store.sqlite import SqliteStore
 NOW = datetime(2026, 11, 30, 2, 20, tzinfo=UTC)
 
 
+NOT_APPLIED = Condition("type", "is", ("sentinel.rules.applied.v1",), negated=True)
 NO_MOVES = Condition("action", "is", ("moved",), negated=True)
 
 
@@ -68,11 +69,13 @@ def test_terms_become_conditions(text: str, conditions: list[Condition]) -> None
 )
 def test_times_become_a_window(text: str, start: datetime, end: datetime) -> None:
     query = parse(text).query(limit=7, after="1.2.3")
-    assert query == Query((NO_MOVES,), start, end, 7, "1.2.3")
+    assert query == Query((NOT_APPLIED, NO_MOVES), start, end, 7, "1.2.3")
 
 
-@pytest.mark.parametrize(("text", "more"), [("x", (NO_MOVES,)), ("type:breaker", ()), ("-action:seen", ())])
-def test_moves_of_breakers_are_found_only_by_who_asks_for_types_or_actions(
+@pytest.mark.parametrize(
+    ("text", "more"), [("x", (NOT_APPLIED, NO_MOVES)), ("type:breaker", ()), ("-action:seen", (NOT_APPLIED,))]
+)
+def test_what_instances_tell_of_themselves_is_found_only_by_who_asks_for_types_or_actions(
     text: str, more: tuple[Condition, ...]
 ) -> None:
     question = parse(text)

@@ -39,7 +39,7 @@ def test_a_sound_project_is_ok_from_end_to_end(project: Project, sentinelctl: Ru
     what = {each["check"]: each["what"] for each in json.loads(ended.out)["checks"]}
     assert f"at {project.head()[:12]}, 2 rules, valid" in what["store"]
     assert what["outbox"].endswith("outbox.db: 0 waiting")
-    assert re.search(r"readable, 1 event, the newest \S+ \S+ ago$", what["audit"])
+    assert re.search(r"readable, 2 events, the newest \S+ \S+ ago$", what["audit"])
     assert what["last-good"].endswith("1 saved revision")
 
 
@@ -65,7 +65,10 @@ def test_without_settings_it_says_how_to_name_a_store(here: Path, sentinelctl: R
         ("rules: bad.yaml\n", 65, "rules", "bad.yaml:1:44: error SR102"),
         ("stores: ['file://{folder}/bad.yaml']\n", 65, "store", "bad.yaml"),
         ("audit: {{outbox: /proc/none/outbox.db}}\n", 2, "outbox", "/proc"),
-        ("audit: {{kafka: {{bootstrap: 'h:9092'}}}}\n", 78, "kafka", "a service with this setting does not start"),
+        ("audit: {{kafka: {{bootstrap: 'broker'}}}}\n", 78, "kafka", "write host:port"),
+        ("audit: {{kafka: {{bootstrap: '127.0.0.1:1'}}}}\ntimeout: 0.2\n", 69, "kafka", "does not answer"),
+        ("audit: {{kafka: {{bootstrap: '127.0.0.1:1', ca: none.pem}}}}\n", 78, "kafka", "none.pem cannot be read"),
+        ("audit: {{kafka: {{bootstrap: '127.0.0.1:1', user: u}}}}\n", 78, "kafka", "SENTINEL_KAFKA_PASSWORD"),
         ("audit: {{store: 'mongodb://h/x'}}\n", 69, "audit", "there is no audit store for mongodb://"),
         ("audit: {{store: 'bad.yaml'}}\n", 69, "audit", "bad.yaml"),
     ],
@@ -124,7 +127,7 @@ def test_events_that_wait_are_counted_with_the_age_of_the_oldest(project: Projec
     ended = sentinelctl("doctor")
     assert ended.code == 0
     assert "warn  outbox     " in ended.out
-    assert "1 waiting, the oldest for 2 h" in ended.out
+    assert "2 waiting, the oldest for 2 h" in ended.out
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ COMMANDS = {
     "audit query": ["audit", "query", "since:1h"],
     "audit who": ["audit", "who", "coupon"],
     "audit show": ["audit", "show", "{uri}"],
+    "audit init": ["audit", "init"],
+    "audit ingest": ["audit", "ingest", "--metrics", "{uri}"],
     "audit verify": ["audit", "verify", "--checkpoints", "{uri}"],
     "audit checkpoint": ["audit", "checkpoint"],
     "audit hash": ["audit", "hash", "{uri}"],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core import BlockException, default_engine, entry
+from sentinel_core.audit.events import RuleApplied
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import Query
@@ -37,7 +38,10 @@ def test_rules_of_the_store_are_enforced_and_the_change_is_in_the_audit_store_af
         engine.entry("coupon")
     engine.close()
     store = open_store(settings.audit.store, read_only=True)
-    assert {row.resource for row in store.query(Query()).rows} == {"payment_invoke", "coupon"}
+    rows = store.query(Query()).rows
+    assert {row.resource for row in rows} == {"payment_invoke", "coupon", None}
+    (applied,) = [row.event for row in rows if row.event.type == RuleApplied.TYPE]
+    assert (applied.instance, applied.new_digest) == (engine.instance, engine.rules("flow").digest)
     store.close()
     outbox = Outbox(settings.audit.outbox)
     assert outbox.depth() == 0
@@ -112,7 +116,7 @@ def test_close_is_bounded_when_the_audit_store_is_down(settings: Settings, proje
     engine.close()
     assert time.monotonic() - began < 10
     outbox = Outbox(settings.audit.outbox)
-    assert outbox.depth() == 1
+    assert outbox.depth() == 2
     outbox.close()
 
 
@@ -130,7 +134,7 @@ def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings,
     [
         ({"stores": ("file:///a.yaml", "/a.yaml")}, SourceMisconfigured, "name it once"),
         ({"stores": ("nacos://h:8848/a/b",)}, SourceMisconfigured, "the path is /namespace"),
-        ({"audit": {"kafka": {"bootstrap": "h:9092"}}}, SettingsError, "this version has no Kafka publisher"),
+        ({"audit": {"kafka": {"bootstrap": "broker"}}}, SettingsError, "write host:port"),
         ({"audit": {"store": "mongodb://h"}}, SettingsError, "there is no audit store for mongodb://"),
     ],
 )

@@ -16,7 +16,8 @@ from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.grammar import parse_query
 from sentinel_core.audit.redaction import Redaction
 from sentinel_core.audit.store import open_store
-from sentinel_core.breaker_events import MOST, BreakerEvents
+from sentinel_core.breaker_events import BreakerEvents
+from sentinel_core.later_events import MOST
 from sentinel_core.settings import AuditSettings, Settings
 from sentinel_core.testing import FakeClock
 

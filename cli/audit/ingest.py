@@ -1,0 +1,116 @@
+"""`sentinelctl audit ingest`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+
+import click
+
+from sentinel_core.audit.ingest import Ingest
+from sentinel_core.audit.store import open_store
+from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.audit.common import kafka_settings
+from sentinel_core.cli.output import View
+from sentinel_core.cli.text import plural
+
+TELL_S = 10.0
+FIRST_TELL_S = 1.0
+END_S = 1.5
+"""An end is not waited for any longer: what was not committed is taken again by the next run."""
+
+
+@click.command()
+@click.option("--until-idle", is_flag=True, help="End when everything that is in Kafka now has been stored.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve lag and age to Prometheus there, e.g. 127.0.0.1:9465.")
+@output_options
+@pass_app
+def ingest(app: App, until_idle: bool, metrics: str | None) -> None:
+    """Take events from Kafka into the audit store, until it is interrupted.
+
+    \b
+    Examples:
+      sentinelctl audit ingest
+      sentinelctl audit ingest --until-idle    (catch up, then end: for a timer)
+
+    Several of them share the work. An event is stored once, however often it comes; what cannot be stored goes to the
+    topic of dead letters, with the reason.
+    """
+    target, topics = kafka_settings(app)
+    kafka = app.settings.audit.kafka
+    with closing(open_store(app.settings.audit.store)) as store:
+        line = Ingest(target, store, topics=topics, group=kafka.group if kafka else "")
+        with _served(line, metrics):
+            app.out.say(f"taking events from {target} into the audit store; Ctrl-C ends it")
+            try:
+                _run(app, line, until_idle=until_idle)
+            finally:
+                app.out.say(_words(line))
+    done = {name: value for name, value in asdict(line.status()).items() if name != "behind_s"}
+    app.out.show(View(document=done, items=[done], names=[], lines=lambda _: iter(())))
+
+
+def _run(app: App, line: Ingest, *, until_idle: bool) -> None:
+    """On a thread of its own: a library that waits for a broker cannot hold up the end."""
+    stop = threading.Event()
+    raised: list[Exception] = []
+
+    def take() -> None:
+        try:
+            line.run(stop, until_idle=until_idle)
+        except Exception as error:  # noqa: BLE001 - raised again below
+            raised.append(error)
+        finally:
+            stop.set()
+
+    taking = threading.Thread(target=take, name="sentinel-audit-ingest", daemon=True)
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    taking.start()
+    try:
+        _tell(app, line, stop)
+    finally:
+        stop.set()
+        taking.join(END_S)
+        signal.signal(signal.SIGTERM, before)
+    if raised:
+        raise raised[0]
+
+
+def _tell(app: App, line: Ingest, stop: threading.Event) -> None:
+    """Says how it goes when that has changed."""
+    said, pause = "", FIRST_TELL_S
+    while not stop.wait(pause):
+        if (words := _words(line)) != said:
+            said = words
+            app.out.say(words)
+        pause = TELL_S
+
+
+@contextmanager
+def _served(line: Ingest, address: str | None) -> Iterator[None]:
+    if address is None:
+        yield
+        return
+    from sentinel_core.cli.audit.metrics import serve
+
+    end = serve(line, address)
+    try:
+        yield
+    finally:
+        end()
+
+
+def _words(line: Ingest) -> str:
+    status = line.status()
+    lag = "?" if status.lag is None else f"{status.lag:,}"
+    parts = [f"{plural(status.stored, 'event')} stored, {status.duplicates:,} known before, lag {lag}"]
+    if status.behind_s >= 1:
+        parts.append(f"{status.behind_s:.0f} s behind")
+    if status.dead:
+        parts.append(f"{status.dead:,} among the dead letters")
+    if status.last_error:
+        parts.append(status.last_error)
+    return ", ".join(parts)
