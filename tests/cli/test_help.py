@@ -104,6 +104,7 @@ RUN = {
 """Every example of a help text, and the line in which it is meant."""
 NO_COMMANDS = {
     "rules": "a setting",
+    "127.0.0.1:9465": "an address",
     "who changed it, from what to what?": "a question",
     "# yaml-language-server: $schema=FILE": "a line of YAML",
     "sentinel.slots": "an entry point",
