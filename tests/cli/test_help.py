@@ -107,6 +107,7 @@ RUN = {
 NO_COMMANDS = {
     "rules": "a setting",
     "status": "a setting",
+    "127.0.0.1:9465": "an address",
     "who changed it, from what to what?": "a question",
     "# yaml-language-server: $schema=FILE": "a line of YAML",
     "sentinel.slots": "an entry point",

@@ -283,7 +283,9 @@ def test_a_service_delivers_from_its_children_too(tmp_path: Path, monkeypatch: p
         engine.close()
         set_default_engine(before)
     store = open_store("sqlite:///.sentinel/audit.db")
-    assert [row.event.type for row in store.query(Query()).rows] == ["sentinel.rules.changed.v1"] * 2
+    types = [row.event.type for row in store.query(Query()).rows]
+    assert types.count("sentinel.rules.changed.v1") == 2
+    assert types.count("sentinel.rules.applied.v1") in (2, 3), "the parent ran both; a child may end before it tells"
     store.close()
 
 
