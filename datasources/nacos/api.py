@@ -169,7 +169,7 @@ class Api:
         state = told.get("data") if isinstance(told.get("data"), dict) else told
         version = state.get("version") if isinstance(state, dict) else None
         try:
-            clock = parsedate_to_datetime(answer.headers.get("Date", "")).astimezone(UTC)
+            clock = parsedate_to_datetime(answer.headers.get("date", "")).astimezone(UTC)
         except ValueError:
             clock = None
         return (version if isinstance(version, str) else None), clock

@@ -70,18 +70,17 @@ def test_a_frozen_server_is_noticed_and_taken_back(server: EtcdServer, follow: C
     assert follower.recorder.contents == [A, B]
 
 
-def test_a_server_that_freezes_while_a_watch_is_set_up_is_noticed(
-    server: EtcdServer, follow: Callable[..., Follower]
-) -> None:
-    follower = follow()
-    key = follower.key.encode()
-    _, revision = follower.source._opened.look(key)
+def test_a_server_that_freezes_while_a_watch_is_set_up_is_noticed(server: EtcdServer) -> None:
+    source: Any = datasources.open(server.uri("/frozen/g"))
+    store = source._store()
+    key = source.items(["flow"])[0].key.encode()
+    _, revision = store.look(key)
     server.freeze()
-    client = follower.source._opened._client
-    client._give_up(client._session)
+    store._client._give_up(store._client._session)
     with pytest.raises(SourceUnavailable):
-        next(follower.source._opened.watch(key, revision, StopSignal()))
+        next(store.watch(key, revision + 1, StopSignal()))
     server.thaw()
+    source.close()
 
 
 def test_a_compaction_while_cut_off_costs_nothing(server: EtcdServer, follow: Callable[..., Follower]) -> None:
