@@ -147,10 +147,10 @@ def test_neither_idle_nor_cut_off_does_a_subscriber_of_every_kind_work(server: E
     subscription = Subscription(source, KINDS, recorder).start()
     try:
         assert subscription.wait_ready(5)
-        assert _cpu_share(1.5) <= 0.015, "idle"
+        assert _cpu_share(1.5) <= 0.03, "idle"
         server.kill()
         time.sleep(2)
-        assert _cpu_share(1.5) <= 0.015, "cut off"  # measured 0.6 to 1.0 %; a loop that spins takes a whole core
+        assert _cpu_share(1.5) <= 0.03, "cut off"  # measured 0.6 to 1.6 %; a loop that spins takes a whole core
     finally:
         subscription.close()
         source.close()

@@ -19,6 +19,12 @@ from tests.services import etcd
 from tests.services.etcd import EtcdServer
 from tests.services.proxy import Proxy
 
+pytestmark = [
+    # What a proxy had just accepted when it was closed.
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <function _SelectorTransport.__del__"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket.socket fd=.*raddr="),
+]
+
 NOTICED_S = {"refuse": 1.0, "swallow": 10.0}
 
 

@@ -133,7 +133,8 @@ def test_what_java_published_is_enforced_here(source: NacosSource, java: JavaSer
     with Engine(app="interop") as engine:
         subscription = engine.subscribe(KINDS, source)
         assert java.ask("publish") == {"published": True}
-        assert subscription.wait_ready(10), subscription.status()
+        kinds = ("flow", "degrade", "param_flow")
+        assert wait_until(lambda: all(engine.rules(kind).rules for kind in kinds), 20), subscription.status()
         assert calls(engine, "java:flow", 5) == (2, 3)
         assert calls(engine, "java:degrade", 5, failing=True) == (3, 2)
         assert calls(engine, "java:param", 3, "anybody") == (1, 2)
