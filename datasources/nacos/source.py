@@ -252,7 +252,7 @@ class NacosSource:
             if before is not None:
                 self._transport().publish(data_id, before.content, md5(mark))
             elif (stands := self._transport().get(data_id)) is not None and stands.content == mark:
-                self._transport().remove(data_id)
+                self._remove(data_id)
         except DatasourceError:
             pass
 
