@@ -51,6 +51,12 @@ def check_certificate_options(
     return bool(tls or ca or cert)
 
 
+def check_login_options(shown: str, user: str | None, password_file: Path | None) -> None:
+    """Raises SourceMisconfigured for a password of nobody."""
+    if password_file is not None and not user:
+        raise SourceMisconfigured(f"{shown}: password_file without a user; write &user=NAME")
+
+
 def password(store: str, variable: str, user: str | None, file: Path | None) -> str:
     """Raises SourceDenied where there is none."""
     if file is None:
@@ -84,6 +90,18 @@ def read(name: str, file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise SourceDenied(f"{name} {file} cannot be read: {error.strerror}; name a file this user may read") from error
+
+
+def certificates(
+    ca: Path | None, cert: Path | None, key: Path | None
+) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """The contents of ca, key and cert, in gRPC's order. Checked: gRPC says of a bad file only that the connection
+    failed, Python's own TLS tells which and why. Raises SourceDenied, naming the one that is wrong."""
+    tls_context(ca, cert, key)
+    ca_text, key_text, cert_text = (
+        read(name, file) if file else None for name, file in (("ca", ca), ("key", key), ("cert", cert))
+    )
+    return ca_text, key_text, cert_text
 
 
 def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:

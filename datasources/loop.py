@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from sentinel_core.datasources.contract import Absent, Reading
-from sentinel_core.datasources.names import is_blank
+from sentinel_core.datasources.names import has_blank
 from sentinel_core.rules import Kind, Revision
 
 
@@ -146,7 +146,7 @@ class LoopState:
     # -- judgment ----------------------------------------------------------------------------------------------------
 
     def judge(self, reading: Reading, digest: str | None) -> Verdict:
-        if isinstance(reading, Absent) or digest is None or any(is_blank(text.content) for text in reading.texts):
+        if isinstance(reading, Absent) or digest is None or has_blank(reading.texts):
             return Verdict.EMPTY
         if digest == self.cursor_digest:
             return Verdict.DUPLICATE

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePath
 
-from sentinel_core.rules import Kind
+from sentinel_core.rules import Kind, SourceText
 
 DOCUMENT_NAME = "sentinel-rules.yaml"
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -38,3 +39,8 @@ def format_of(name: str) -> str:
 def is_blank(content: bytes) -> bool:
     """Zero bytes, white space, or a byte order mark alone."""
     return not content.removeprefix(_BYTE_ORDER_MARK).strip()
+
+
+def has_blank(texts: Iterable[SourceText]) -> bool:
+    """Whether one of them is blank: what they are part of says nothing, and is passed over."""
+    return any(is_blank(text.content) for text in texts)

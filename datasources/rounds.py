@@ -20,7 +20,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.datasources.loop import Applied, LoopState, Verdict
-from sentinel_core.datasources.names import is_blank
+from sentinel_core.datasources.names import has_blank, is_blank
 from sentinel_core.datasources.quoting import quoted
 from sentinel_core.datasources.status import Record
 from sentinel_core.datasources.uri import mask_uri
@@ -210,7 +210,7 @@ class ItemRounds:
             return
         try:
             for older in self._source.history(self._item, limit=_HISTORY_DEPTH):
-                usable = older.version != refused.version and not any(is_blank(text.content) for text in older.texts)
+                usable = older.version != refused.version and not has_blank(older.texts)
                 if self._stopped() or (usable and self._try(older)):
                     break
         except Exception as error:  # noqa: BLE001 - as for read

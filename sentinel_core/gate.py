@@ -209,12 +209,20 @@ class Core(Runtime):
         return whole.rest(whole.contexts if what == CONTEXTS else whole.origins)
 
 
-def check_names(resource: object, *others: object) -> None:
+def check_names(resource: object, origin: object, context: object) -> None:
     """Raises TypeError for what is no text. Compiled code asks that of every argument; this is for interpreted code,
     which would find it out late, or not at all."""
-    for name in (resource, *[other for other in others if other is not None]):
-        if not isinstance(name, str):
-            raise TypeError(f"{name!r} is a {type(name).__name__}; a resource, an origin and a context are texts (str)")
+    if not isinstance(resource, str):
+        raise no_text(resource)
+    if origin is not None and not isinstance(origin, str):
+        raise no_text(origin)
+    if context is not None and not isinstance(context, str):
+        raise no_text(context)
+
+
+def no_text(name: object) -> TypeError:
+    """What is raised for a name of another type."""
+    return TypeError(f"{name!r} is a {type(name).__name__}; a resource, an origin and a context are texts (str)")
 
 
 def probe(plan: Plan, call: Call, start: int, count: int, era: int) -> Entry:

@@ -15,7 +15,7 @@ from sentinel_core.cli.rules.inputs import read_revisions, shown
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.layers import in_force
-from sentinel_core.datasources.names import is_blank
+from sentinel_core.datasources.names import has_blank
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleSet, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
@@ -123,7 +123,7 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
         for item, each in readings:
             if isinstance(each, Absent):
                 absent.append(f"{item.source}: {each.reason}")
-            elif any(is_blank(text.content) for text in each.texts):  # services pass over it, too
+            elif has_blank(each.texts):  # services pass over it, too
                 absent.append(f"{item.source} is blank")
             else:
                 parts.append((each, item.kinds))

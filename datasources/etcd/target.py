@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentinel_core.datasources import access
-from sentinel_core.datasources.contract import SourceMisconfigured
 
 PASSWORD_VARIABLE = "SENTINEL_ETCD_PASSWORD"  # noqa: S105 - the name of a variable
 _PORT = "2379"
@@ -45,8 +44,7 @@ class Target:
         """From `etcd://host:port,…/…` and the options. No I/O. Raises SourceMisconfigured, which repeats no secret."""
         endpoints = access.endpoints(address, _PORT, _FORM, PASSWORD_VARIABLE)
         speaks_tls = access.check_certificate_options(address, tls, ca, cert, key)
-        if password_file is not None and not user:
-            raise SourceMisconfigured(f"{address}: password_file without a user; write &user=NAME")
+        access.check_login_options(address, user, password_file)
         return cls(endpoints, speaks_tls, ca, cert, key, user, password_file, timeout)
 
     def password(self) -> str:
@@ -54,10 +52,5 @@ class Target:
         return access.password("etcd", PASSWORD_VARIABLE, self.user, self.password_file)
 
     def certificates(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """The contents of ca, key and cert, checked: gRPC says of a bad file only that the connection failed, Python's
-        own TLS tells which and why. Raises SourceDenied, naming the one that is wrong."""
-        access.tls_context(self.ca, self.cert, self.key)
-        ca, key, cert = (
-            file and access.read(name, file) for name, file in (("ca", self.ca), ("key", self.key), ("cert", self.cert))
-        )
-        return ca or None, key or None, cert or None
+        """The contents of ca, key and cert. Raises SourceDenied, naming the one that is wrong."""
+        return access.certificates(self.ca, self.cert, self.key)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sentinel_core.datasources.contract import DatasourceError, SourceDenied, SourceUnavailable
 from sentinel_core.datasources.nacos import grpc_sdk as sdk
-from sentinel_core.datasources.nacos.api import md5, md5_of
+from sentinel_core.datasources.nacos.api import md5_of
 from sentinel_core.datasources.nacos.grpc_errors import (
     LinkLost,
     explain,
@@ -32,7 +32,7 @@ _REST_S = 0.5
 """After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
 _LEAST_S = 0.05
 _LOOKS, _LOOK_S = 8, 0.03
-"""While a change is written, Nacos 3 refuses to read, and Nacos 2 shows it with the md5 and the time of the old one."""
+"""While a change is written, Nacos 3 refuses to read."""
 _CLOSED = "nacos: this source was closed"
 
 
@@ -70,12 +70,12 @@ class Client:
         deadline = self._deadline()
         for _ in range(_LOOKS):
             answer = self._ask_any(request, deadline)
-            found = _value(answer) if _part(answer, "content") and not is_missing(answer) else None
-            if not is_busy(answer) and (found is None or found.md5 == md5(found.content)):
+            if not is_busy(answer):
                 break
             time.sleep(_LOOK_S)
-        if is_busy(answer):
+        else:
             raise SourceUnavailable(f"nacos: {data_id} cannot be read: {quoted(answer.message)}")
+        found = _value(answer) if _part(answer, "content") and not is_missing(answer) else None
         self.watches.was_read(data_id, found.md5 if found else "")
         return found
 

@@ -127,11 +127,5 @@ def _channel(server: str, target: Target) -> grpc.Channel:
     address = f"{host}:{int(port) + _PORT_OFFSET}"
     if not target.tls:
         return grpc.insecure_channel(address, _OPTIONS)
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(*_certificates(target)), _OPTIONS)
-
-
-def _certificates(target: Target) -> list[bytes | None]:
-    """Of ca, key and cert; checked, since gRPC would only say that the connection failed."""
-    access.tls_context(target.ca, target.cert, target.key)
-    files = (("ca", target.ca), ("key", target.key), ("cert", target.cert))
-    return [access.read(name, file) if file else None for name, file in files]
+    credentials = grpc.ssl_channel_credentials(*access.certificates(target.ca, target.cert, target.key))
+    return grpc.secure_channel(address, credentials, _OPTIONS)

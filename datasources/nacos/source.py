@@ -45,6 +45,8 @@ _MOST_BYTES = 10 * 2**20 - 2**14
 """Of a content in the JSON in which gRPC carries it: what is longer, other clients could not read."""
 _READABLE_S = 5.0
 """So long after an acknowledged write it is waited until it can be read."""
+_SETTLED_S = 2.0
+"""So long a content is read again that comes with the md5 and the time of the one before."""
 _LOOK_S = 0.02
 _NOTHING_MD5 = md5(b"")
 """No content that can stand there has it: a compare-and-set with it succeeds where nothing stands, and only there."""
@@ -77,6 +79,8 @@ class NacosSource:
         self._closed = False
         self._edits: dict[str, tuple[Value, Provenance]] = {}
         """Who made the console edit that stands under a dataId: asked for once."""
+        self._odd: dict[str, Value] = {}
+        """What stood with an md5 of something else all the time that was waited: not waited for again."""
 
     def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
         return self._keys.items(kinds)
@@ -100,6 +104,18 @@ class NacosSource:
         return self._revision(item, value)
 
     def _value(self, data_id: str) -> Value | None:
+        """While a change is written, Nacos 2 shows the new content with the md5 and the time of the old one."""
+        deadline = self._monotonic() + _SETTLED_S
+        while True:
+            value = self._seen(data_id)
+            if value is None or value.md5 == md5(value.content) or value == self._odd.get(data_id):
+                return value
+            if self._monotonic() >= deadline:
+                self._odd[data_id] = value
+                return value
+            time.sleep(_LOOK_S)
+
+    def _seen(self, data_id: str) -> Value | None:
         """One reading of nothing counts for nothing."""
         return self._transport().get(data_id) or self._transport().get(data_id)
 
@@ -252,14 +268,14 @@ class NacosSource:
             if before is not None:
                 self._transport().publish(data_id, before.content, md5(mark))
             elif (stands := self._transport().get(data_id)) is not None and stands.content == mark:
-                self._transport().remove(data_id)
+                self._remove(data_id)
         except DatasourceError:
             pass
 
     def _remove(self, data_id: str) -> None:
         self._transport().remove(data_id)
         deadline = self._monotonic() + _READABLE_S
-        while self._value(data_id) is not None and self._monotonic() < deadline:
+        while self._seen(data_id) is not None and self._monotonic() < deadline:
             time.sleep(_LOOK_S)
 
     def close(self) -> None:

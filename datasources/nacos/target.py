@@ -65,8 +65,7 @@ class Target:
         """From `nacos://host:port,…/…`, `path` (`/namespace`) and the options. No I/O. Raises SourceMisconfigured."""
         servers = access.endpoints(address, _PORT, _FORM, PASSWORD_VARIABLE)
         speaks_tls = access.check_certificate_options(address, tls, ca, cert, key)
-        if password_file is not None and not user:
-            raise SourceMisconfigured(f"{address}: password_file without a user; write &user=NAME")
+        access.check_login_options(address, user, password_file)
         if token_file is not None and user:
             raise SourceMisconfigured(f"{address}: token_file stands for a login; leave user or it out")
         where = _namespace(address, path, namespace)

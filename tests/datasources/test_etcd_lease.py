@@ -122,6 +122,7 @@ def test_what_could_not_be_put_stands_when_the_server_is_back(server: EtcdServer
     with pytest.raises(SourceUnavailable, match="check the address"):
         lease.put("/instances/a", b"1")
     server.start()
+    time.sleep(1)  # the client rests after a failure
     assert wait_until(lambda: instances(client) == {"/instances/a": b"1"})
 
 

@@ -69,6 +69,28 @@ def test_a_digest_that_is_none_is_made_anew(md5: Any) -> None:
     assert revision(nacos_3({**VALUE, "md5": md5})).version.partition("-")[0] == "e95f8b0c8157"
 
 
+def test_a_content_that_comes_with_the_md5_and_the_time_of_the_one_before_is_read_again() -> None:
+    digest, before = "e95f8b0c8157405fe4216c37a6098083", {"md5": "aa4e989ee46768caebba2295b61aba3d", "lastModified": 1}
+    reads = [{**VALUE, **before}] * 3 + [{**VALUE, "md5": digest}]
+
+    def config() -> bytes:
+        return answer({"code": 0, "data": reads.pop(0) if len(reads) > 1 else reads[0]})
+
+    assert revision(nacos_3(of_config=config)).version == f"{digest[:12]}-{WRITTEN_MS}"
+
+
+def test_a_server_whose_md5_is_never_that_of_the_content_is_waited_for_once() -> None:
+    with hostile(nacos_3({**VALUE, "md5": "aa4e989ee46768caebba2295b61aba3d"})) as server:
+        source = datasources.open(f"nacos://{server.address}?transport=http")
+        (item,) = source.items(["flow"])
+        first = source.read(item)
+        began = time.monotonic()
+        assert isinstance(first, Revision)
+        assert source.read(item) == first
+        assert time.monotonic() - began < 1
+        source.close()
+
+
 @pytest.mark.parametrize(
     "history",
     [

@@ -235,7 +235,7 @@ def test_a_store_with_one_key_a_kind_feeds_several_kinds(engine: Engine) -> None
             "degrade": '[{"resource": "r0", "grade": 1, "count": 0.5, "timeWindow": 5}]',
         }[item.kinds[0]]
         source.set(item.key, rules)
-    assert subscription.wait_ready(5)
+    assert subscription.refresh(5), "what stood there has been dealt with"
     assert len(engine.rules("flow")) == len(engine.rules("degrade")) == 1
 
 
