@@ -55,7 +55,7 @@ _NOTHING_MD5 = md5(b"")
 class NacosSource:
     """Items: one a kind. No I/O until the first read; connections are made anew in a forked child."""
 
-    retry_cap_s = 1.5
+    retry_cap_s = 1.0
 
     def __init__(
         self,
