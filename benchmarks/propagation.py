@@ -39,7 +39,7 @@ from sentinel_core.rules import KINDS
 
 RULES_PER_FILE = 20
 PAUSE_S = 0.03
-"""Between two changes: those that come closer are read together, at most every 10 ms, which is not what is asked here."""
+"""Between two changes: those that come closer are read together, every 10 ms, which is not what is asked here."""
 BARS_MS = {"file": 50.0, "git": 1000.0, "etcd": 1000.0}
 Change = Callable[[int], float]
 """Makes the numbered change; returns when it began (`perf_counter`)."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import click
 
+from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
 from sentinel_core.cli.output import View
@@ -266,18 +266,10 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
         reason=reason or f"rollback to {step.name}",
         message=f"Roll back rules to {step.name}",
         rollback_of=step.standing.version or None,
-        published_by=_who(),  # Git has its own identity of an author; other stores have this
+        published_by=actor(),  # Git has its own identity of an author; other stores have this
     )
     expected = step.standing.version if isinstance(step.standing, Revision) else None
     return source.write(item, step.target.texts, expected=expected, provenance=provenance)
-
-
-def _who() -> str | None:
-    """The user of this machine, as far as it has a name."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a number without an entry, as in containers
-        return None
 
 
 def _view(step: Step, *, written: Written | None, number: int | None) -> View:
