@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from sentinel_core.cli.app import App, output_options, pass_app
@@ -25,7 +23,7 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
     broke off half-way is finished by applying it again: what stands already is not written twice.
     """
     try:
-        made = read_plan(Path(plan))
+        made = read_plan(plan)
     except PlanInvalid as error:
         raise UsageProblem(str(error), next_step="sentinelctl rules plan -o FILE") from error
     except OSError as error:

@@ -74,9 +74,9 @@ def write_plan(plan: Plan, path: Path) -> None:
     replace_file(path, f"{json.dumps(sealed, ensure_ascii=False, indent=1)}\n".encode(), mode=0o600)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path | str) -> Plan:
     """Raises PlanInvalid, OSError."""
-    with path.open("rb") as file:
+    with open(path, "rb") as file:  # noqa: PTH123 -- as it was typed: a Path would change what looks like a URI
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
             raise PlanInvalid(f"{path} is larger than any plan")
         content = file.read()
