@@ -147,6 +147,23 @@ def test_a_guard_refuses_and_is_overruled_with_a_reason_that_is_kept(shop: Shop)
         assert found["reason"] == "load test (overruled: jump)"
 
 
+def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
+    commit = git(shop.here, "rev-parse", "HEAD")
+    ok(shop.run("rules", "publish", "--yes"))
+    assert ok(shop.run("rules", "drift")).out == ""
+    shop.write(25)
+    ok(shop.run("rules", "publish", "--yes", "--reason", "incident"))
+    found = shop.run("rules", "drift", "-o", "json")
+    assert found.code == Exit.DIFFERENCES
+    (difference,) = json.loads(found.out)["differences"]
+    assert (difference["direction"], difference["field"]) == ("changed", "count")
+    assert (difference["git"], difference["store"]) == (20, 25)
+    if has_provenance(shop):
+        assert difference["owner"]["reason"] == "incident"
+        assert difference["owner"]["channel"] == "cli"
+    assert commit[:12] in json.loads(found.out)["git"]
+
+
 # -- the same with every store -----------------------------------------------------------------------------------------
 
 
@@ -167,6 +184,18 @@ def test_any_side_can_be_published(plain: Shop) -> None:
     ok(plain.run("rules", "publish", f"git:{first}", "--yes"))
     assert plain.standing()["count"] == 20
     assert "count  20 → 25" in ok(plain.run("rules", "plan", "git:HEAD")).out
+
+
+def test_drift_tells_on_which_side_a_rule_is(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    (plain.here / "rules.yaml").write_text(RULES.replace("coupon", "voucher"))
+    git(plain.here, "commit", "-qam", "Call it voucher")
+    found = plain.run("rules", "drift")
+    assert found.code == Exit.DIFFERENCES
+    assert sorted(line.split()[:2] for line in found.out.splitlines()[2:]) == [["+", "coupon"], ["-", "voucher"]]
+    assert "only in git" in found.out
+    assert "only in store" in found.out
+    assert "1 only in store, 1 only in git" in found.err
 
 
 def test_a_write_is_confirmed(plain: Shop) -> None:

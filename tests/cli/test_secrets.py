@@ -35,6 +35,7 @@ COMMANDS = {
     "rules show": ["rules", "show", "{uri}"],
     "rules get": ["rules", "get", "{uri}"],
     "rules diff": ["rules", "diff", "{uri}", "history:1"],
+    "rules drift": ["rules", "drift", "{uri}", "--store", "{uri}"],
     "rules plan": ["rules", "plan", "{uri}", "--store", "{uri}"],
     "rules apply": ["rules", "apply", "{uri}"],
     "rules publish": ["rules", "publish", "{uri}", "--store", "{uri}", "--reason", "{uri}", "--dry-run"],
