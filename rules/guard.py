@@ -14,8 +14,9 @@ from sentinel_core.rules.registry import KINDS, model_of
 from sentinel_core.rules.revision import Kind
 from sentinel_core.rules.ruleset import RuleSet
 
-Guard = Literal["empty", "shrink", "last", "jump", "zero", "size"]
+Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "quarantine"]
 GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size")
+"""Those that can be overruled; rules under quarantine are released by name."""
 SETS = Mapping[Kind, RuleSet]
 _FEW = 2
 """Rules of a kind that may go whatever their share: one of three is no accident."""

@@ -20,6 +20,8 @@ COMMANDS = {
     "publish": Lazy(f"{_HERE}.publish:publish", "Write rules into a store: plan and apply in one."),
     "history": Lazy(f"{_HERE}.history:history", "Revisions of a store: who, when, why."),
     "rollback": Lazy(f"{_HERE}.rollback:rollback", "Bring back the rules of an older revision as a new one."),
+    "quarantine": Lazy(f"{_HERE}.quarantine:quarantine", "Rules that were rolled back and may not come back."),
+    "release": Lazy(f"{_HERE}.quarantine:release", "Let rules under quarantine be published again."),
 }
 
 rules = LazyGroup(

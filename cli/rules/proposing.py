@@ -206,10 +206,14 @@ def check_guards(app: App, proposal: Proposal) -> None:
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
     if proposal.objections:
-        flags = " ".join(dict.fromkeys(f"--allow-{each.guard}" for each in proposal.objections))
+        guards = dict.fromkeys(each.guard for each in proposal.objections)
+        flags = " ".join(f"--allow-{guard}" for guard in guards if guard in GUARDS)
+        steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
+        if "quarantine" in guards:
+            steps.append('sentinelctl rules release DIGEST --reason "why"    (lets them be published again)')
         raise CommandError(
             "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, proposal.objections)),
-            next_step=f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)',
+            next_step="\n  ".join(steps),
             code=Exit.REFUSED,
         )
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from sentinel_core.audit.redact import Masker
 from sentinel_core.datasources.contract import Absent, Item, Readable, Reading
 from sentinel_core.publishing.plan import Plan, Step, plan_id
+from sentinel_core.publishing.quarantine import quarantined
 from sentinel_core.rules import (
     KINDS,
     Kind,
@@ -75,6 +76,7 @@ def make_plan(
             steps.append(step)
             found += objections(standing or {}, {kind: wanted.sets[kind] for kind in kinds}, policy)
             found += _too_long(step, kinds[0], max_bytes)
+            found += _quarantined(source, item, step)
     plan = Plan(
         id=plan_id(uri, steps),
         store=uri,
@@ -139,6 +141,20 @@ def _texts(
     stands = reading.texts if isinstance(reading, Revision) else ()
     name = stands[0].name if len(stands) == 1 else "sentinel-rules.yaml"
     return (SourceText(name, document(sets, name), "yaml"),)
+
+
+def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:
+    """Rules that were rolled back, whoever brings them again."""
+    return [
+        Objection(
+            "quarantine",
+            each.kind,
+            f"the {each.kind} rules {each.digest[:12]} were rolled back ({each.since:%Y-%m-%d %H:%M} UTC"
+            f"{f', by {each.by}' if each.by else ''}{f': {each.reason}' if each.reason else ''})",
+        )
+        for each in quarantined(source, item)
+        if step.digests.get(each.kind) == each.digest
+    ]
 
 
 def _too_long(step: Step, kind: Kind, max_bytes: int) -> list[Objection]:

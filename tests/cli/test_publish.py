@@ -164,6 +164,30 @@ def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
     assert commit[:12] in json.loads(found.out)["git"]
 
 
+def test_what_was_rolled_back_does_not_come_back_until_it_is_released(shop: Shop) -> None:
+    if shop.store.startswith("file"):
+        pytest.skip("a file keeps no history, so nothing can be rolled back")
+    ok(shop.run("rules", "publish", "--yes"))
+    bad = shop.commit(25, "Raise it")
+    ok(shop.run("rules", "publish", "--yes"))
+    kind = [] if shop.store.startswith("git") else ["--kind", "flow"]
+    back = ok(shop.run("rules", "rollback", *kind, "--reason", "queues grew", "--yes"))
+    assert "Under quarantine until released: flow" in back.err
+    assert shop.standing()["count"] == 20
+    for line in (["rules", "publish", "--yes"], ["rules", "publish", f"git:{bad}", "--yes"]):
+        again = shop.run(*line)
+        assert again.code == Exit.REFUSED
+        assert "queues grew" in again.err
+        assert "sentinelctl rules release" in again.err
+    listed = json.loads(ok(shop.run("rules", "quarantine", "-o", "json")).out)["quarantined"]
+    assert [(each["kind"], each["reason"]) for each in listed] == [("flow", "queues grew")]
+    digest = listed[0]["digest"][:12]
+    ok(shop.run("rules", "release", digest, "--reason", "the pool is larger now", "--yes"))
+    assert "Nothing is under quarantine" in ok(shop.run("rules", "quarantine")).err
+    ok(shop.run("rules", "publish", "--yes"))
+    assert shop.standing()["count"] == 25
+
+
 # -- the same with every store -----------------------------------------------------------------------------------------
 
 

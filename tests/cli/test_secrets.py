@@ -35,6 +35,8 @@ COMMANDS = {
     "rules show": ["rules", "show", "{uri}"],
     "rules get": ["rules", "get", "{uri}"],
     "rules diff": ["rules", "diff", "{uri}", "history:1"],
+    "rules quarantine": ["rules", "quarantine", "--store", "{uri}"],
+    "rules release": ["rules", "release", "{uri}", "--reason", "{uri}", "--store", "{uri}"],
     "rules drift": ["rules", "drift", "{uri}", "--store", "{uri}"],
     "rules plan": ["rules", "plan", "{uri}", "--store", "{uri}"],
     "rules apply": ["rules", "apply", "{uri}"],
