@@ -31,6 +31,8 @@ class App:
         self.env: str | None = None
         self.output = "table"
         self.json_into: Path | None = None
+        self.code_of_errors: int | None = None
+        """What every error ends with, for a command whose exit codes are those of another tool."""
 
     @cached_property
     def out(self) -> Output:
@@ -139,6 +141,15 @@ def env_option(command: Command) -> Command:
 
 def output_options(command: Command) -> Command:
     """`-o` and `--json-into`, the same on every command that lists or shows."""
+    return _output_options(command, "-o", "--output")
+
+
+def output_options_by_name(command: Command) -> Command:
+    """The same where `-o` names a file that the command makes."""
+    return _output_options(command, "--output")
+
+
+def _output_options(command: Command, *spellings: str) -> Command:
     for decorate in (
         click.option(
             "--json-into",
@@ -149,8 +160,7 @@ def output_options(command: Command) -> Command:
             help="Write the JSON document to FILE as well.",
         ),
         click.option(
-            "-o",
-            "--output",
+            *spellings,
             type=click.Choice(FORMATS),
             expose_value=False,
             callback=_remember("output"),

@@ -68,7 +68,7 @@ def _run(app: App, arguments: list[str]) -> int:
     return result if isinstance(result, int) else Exit.DONE
 
 
-def _report(app: App, error: BaseException) -> Exit:
+def _report(app: App, error: BaseException) -> int:
     code = code_of(error)
     out = app.out
     if app.debug:
@@ -85,10 +85,10 @@ def _report(app: App, error: BaseException) -> Exit:
     step = next_step_of(error) or _help_step(error)
     if step is not None:
         out.say_text(f"  next: {step}")
-    return code
+    return code if app.code_of_errors is None else app.code_of_errors
 
 
-def _last_words(app: App, error: OutputError) -> Exit:
+def _last_words(app: App, error: OutputError) -> int:
     try:
         return _report(app, error)
     except OutputError:  # stderr is gone too; the exit code is all that is left to say

@@ -67,6 +67,11 @@ class Absent:
     version: str = ""
 
 
+def note_conflict(item: Item, name: str) -> SourceConflict:
+    """Somebody else has written that note."""
+    return SourceConflict(f"{item.source}: its note {name} was changed meanwhile; read it again and repeat")
+
+
 Reading = Revision | Absent
 Wake = Callable[[], None]
 
@@ -183,6 +188,19 @@ class Writable(Protocol):
     ) -> Written:
         """Replaces the item's texts as one new revision; `expected` is the version that must stand there now
         (None: the item must be absent). Raises SourceConflict, DatasourceError."""
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """A store that keeps what belongs to an item beside it, for everybody who may write there. No rules are read from
+    a note, and no engine follows it."""
+
+    def note(self, item: Item, name: str) -> bytes | None:
+        """None where there is none. `name` is a word of small letters. Raises DatasourceError."""
+
+    def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:
+        """Replaces it, if it is `expected` (None: absent). `why` is one line, for stores that keep such. Raises
+        SourceConflict, DatasourceError."""
 
 
 @runtime_checkable

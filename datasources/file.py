@@ -32,6 +32,7 @@ from sentinel_core.datasources.contract import (
     StopSignal,
     Wake,
     Written,
+    note_conflict,
 )
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay, parse_format
@@ -49,6 +50,8 @@ _OPEN_WRITER_S = 2.0
 """A writer is waited for so long after its last write, and while it goes on writing so long in all …"""
 _RESTLESS_S = 3.0
 """… then it is said that the file is being written, and the rest of it is waited for by the loop."""
+_NOTE_BYTES = 2**20
+"""Read of a note at most."""
 _TURN_S = 0.01
 
 _Stamp = tuple[str, int, int, int, int, int]
@@ -331,6 +334,32 @@ class FileSource:
             raise SourceMisconfigured(f"{path} is one file and cannot take {len(texts)} texts; make it a folder")
         return {path: texts[0]}
 
+    # -- notes -------------------------------------------------------------------------------------------------------
+
+    def note(self, item: Item, name: str) -> bytes | None:
+        """In a hidden file beside the file or folder."""
+        place = _note_place(Path(os.path.realpath(item.key)), name)
+        try:
+            with place.open("rb") as file:
+                return file.read(_NOTE_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SourceUnavailable(f"{place}: {error.strerror}") from error
+
+    def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:  # noqa: ARG002 - a file has no place for it
+        place = _note_place(Path(os.path.realpath(item.key)), name)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with _exclusive(place.parent):
+                if self.note(item, name) != expected:
+                    raise note_conflict(item, name)
+                replace_file(place, content, mode=_mode(place))
+        except PermissionError as error:
+            raise SourceDenied(f"{error.filename}: {error.strerror}; let this user write there") from error
+        except OSError as error:
+            raise SourceUnavailable(f"{error.filename or place}: {error.strerror}") from error
+
     def _check_expected(self, item: Item, expected: str | None) -> None:
         current = self.read(item)
         stands = current.version if isinstance(current, Revision) else None
@@ -377,6 +406,11 @@ def _mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
         return 0o644
+
+
+def _note_place(path: Path, name: str) -> Path:
+    """Never in a folder of rules, whose version a new file would change."""
+    return path.with_name(f".{path.name}.{name}")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sentinel_core.datasources.contract import (
     StopSignal,
     Wake,
     Written,
+    note_conflict,
 )
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.names import DOCUMENT_NAME, data_id, format_of, kind_of
@@ -38,6 +39,7 @@ class MemorySource:
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
         self._history: dict[str, list[Reading]] = {}
+        self._notes: dict[tuple[str, str], bytes] = {}
         self._watchers: dict[str, list[threading.Event]] = {}
         self._error: DatasourceError | None = None
         self._last_version = 0
@@ -150,6 +152,18 @@ class MemorySource:
                 if reading.version == version:
                     return self._owned(reading, item) if isinstance(reading, Revision) else reading
         raise SourceMisconfigured(f"{item.source} has no version {version}")
+
+    # -- notes ---------------------------------------------------------------------------------------------------------
+
+    def note(self, item: Item, name: str) -> bytes | None:
+        with self._lock:
+            return self._notes.get((item.key, name))
+
+    def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:  # noqa: ARG002 - nothing keeps it
+        with self._lock:
+            if self._notes.get((item.key, name)) != expected:
+                raise note_conflict(item, name)
+            self._notes[item.key, name] = content
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -123,6 +123,10 @@ class Rule(Shape):
     """JSON field → symbolic name → Sentinel's number."""
     loud_defaults: ClassVar[tuple[str, ...]] = ()
     """Fields (of one word, so spelled alike everywhere) that Java reads as 0 when absent, which blocks everything."""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+    """JSON names of the fields that say how much is too much."""
+    blocks_at_zero: ClassVar[bool] = False
+    """Whether a `count` of 0 refuses every call."""
     nested: ClassVar[Mapping[str, type[Shape]]] = {}
     """JSON field → the shape of the object (or of each object of the list) that stands in it."""
 

@@ -24,7 +24,7 @@ from sentinel_core.control import Control, shadows_of
 from sentinel_core.datasources import LastGood, Readable, Subscription, SubscriptionOptions
 from sentinel_core.datasources.patched import threads_are_greenlets
 from sentinel_core.debug import watched
-from sentinel_core.entry import Entry
+from sentinel_core.entry import Entry, entered
 from sentinel_core.errors import BlockException, EngineClosed, KindTaken
 from sentinel_core.following import Following, Store
 from sentinel_core.gate import Core, Gate
@@ -286,7 +286,7 @@ class Engine(Gate):
 
     def _unchecked(self, start: int, count: int) -> Entry:
         self._overflow.node.enter(start, count)
-        return Entry(self._overflow, PLAIN, start, count, 0)
+        return entered(self._overflow, PLAIN, start, count, 0)
 
     def register_block_handler(self, handlers: Mapping[type[BlockException], BlockHandler]) -> None:
         """Answers for refused calls of guards that have neither `block_handler` nor `fallback`: exception class →

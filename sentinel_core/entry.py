@@ -23,17 +23,9 @@ class Entry(Pass):
 
     __slots__ = ("state", "token")
 
+    state: int
+    """FAILED, CANCELLED and PROBING, added up; DONE after the end."""
     token: Token[Entry | None]
-
-    def __init__(self, plan: Plan, call: Call, start: int, count: int, era: int) -> None:
-        # Set here and not by the base: a call saved on every entry.
-        self.plan = plan
-        self.call = call
-        self.start = start
-        self.count = count
-        self.era = era
-        self.state = 0
-        """FAILED, CANCELLED and PROBING, added up; DONE after the end."""
 
     def __bool__(self) -> bool:
         return True
@@ -77,7 +69,8 @@ class Entry(Pass):
                 count = 0  # what has ended does not become less
         if runtime.compat:
             self.unwind()
-        now = runtime.monotonic_ns()
+        monotonic_ns = runtime.monotonic_ns  # calling what a slot holds is dearer
+        now = monotonic_ns()
         try:
             before, runtime.busy = runtime.busy and runtime.give_way(), True
             try:
@@ -126,6 +119,18 @@ class Entry(Pass):
         except ValueError:
             pass  # left in another context than entered (a generator closed by the collector): nothing to restore
         self.exit()
+
+
+def entered(plan: Plan, call: Call, start: int, count: int, era: int, state: int = 0) -> Entry:
+    """The entry of a call that passed; its fields as in Pass and Entry."""
+    entry = Entry()
+    entry.plan = plan
+    entry.call = call
+    entry.start = start
+    entry.count = count
+    entry.era = era
+    entry.state = state
+    return entry
 
 
 def check_count(count: object) -> None:

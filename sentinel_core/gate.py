@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from sentinel_core.arguments import keys_of
 from sentinel_core.clock import Clock
 from sentinel_core.context import current as current_context
-from sentinel_core.entry import PROBING, Blocked, Entry, Waiting, check_count
+from sentinel_core.entry import PROBING, Blocked, Entry, Waiting, check_count, entered
 from sentinel_core.node import ClusterNode, Node
 from sentinel_core.plan import NO_TAGS, PLAIN, PROBED, Call, Given, Plan, Runtime, Snapshot
 from sentinel_core.section import remember
@@ -72,7 +72,8 @@ class Core(Runtime):
         inbound: bool,
     ) -> Outcome:
         """The first step of a call. A Waiting is the caller's to wait for: this never sleeps."""
-        now: int = self.monotonic_ns()
+        monotonic_ns = self.monotonic_ns  # calling what a slot holds is dearer
+        now = monotonic_ns()
         if count != 1:
             count = self.bounded(count)
         try:
@@ -102,9 +103,16 @@ class Core(Runtime):
         if self.news:
             self.news_ready()
         if code == 0:
-            return Entry(plan, call, now, count, era)
+            entry = Entry()  # `entered`, written out
+            entry.plan = plan
+            entry.call = call
+            entry.start = now
+            entry.count = count
+            entry.era = era
+            entry.state = 0
+            return entry
         if code == PROBED:
-            return probe(plan, call, now, count, era)
+            return entered(plan, call, now, count, era, PROBING)
         return self.refuse(Blocked(resource, plan.checkers[-code - 1], snapshot, now, call), count, origin)
 
     def bounded(self, count: int) -> int:
@@ -135,9 +143,9 @@ class Core(Runtime):
         if self.news:
             self.news_ready()
         if code == 0:
-            return Entry(plan, waited.call, waited.start, waited.count, era)
+            return entered(plan, waited.call, waited.start, waited.count, era)
         if code == PROBED:
-            return probe(plan, waited.call, waited.start, waited.count, era)
+            return entered(plan, waited.call, waited.start, waited.count, era, PROBING)
         blocked = Blocked(waited.resource, plan.checkers[-code - 1], waited.snapshot, now, waited.call)
         return self.refuse(blocked, waited.count, "")
 
@@ -223,13 +231,6 @@ def check_names(resource: object, origin: object, context: object) -> None:
 def no_text(name: object) -> TypeError:
     """What is raised for a name of another type."""
     return TypeError(f"{name!r} is a {type(name).__name__}; a resource, an origin and a context are texts (str)")
-
-
-def probe(plan: Plan, call: Call, start: int, count: int, era: int) -> Entry:
-    """An entry that knows that a half-open breaker waits for its result."""
-    entry = Entry(plan, call, start, count, era)
-    entry.state = PROBING
-    return entry
 
 
 def waiting(resource: str, plan: Plan, snapshot: Snapshot, call: Call, start: int, count: int, code: int) -> Waiting:

@@ -64,16 +64,16 @@ PLAIN: Final = Call("", "", (), False, False)  # noqa: FBT003 (two flags of five
 class Pass:
     """A call that passed, until its exit. Checkers see it at the end only."""
 
+    # No `__init__`: for interpreted code that is the dearest call of all. Who makes one sets every field.
     __slots__ = ("call", "count", "era", "plan", "start")
 
-    def __init__(self, plan: Plan, call: Call, start: int, count: int, era: int) -> None:
-        self.plan = plan
-        self.call = call
-        self.start = start
-        """Monotonic ns of the call's beginning, before its first check."""
-        self.count = count
-        self.era = era
-        """`ClusterNode.era` when it passed: a breaker that has moved since ignores its result."""
+    plan: Plan
+    call: Call
+    start: int
+    """Monotonic ns of the call's beginning, before its first check."""
+    count: int
+    era: int
+    """`ClusterNode.era` when it passed: a breaker that has moved since ignores its result."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -304,7 +304,10 @@ class Plan:
         rt = now - passed.start
         if rt < 0:
             rt = 0
-        failed = state & 1 != 0
+        failed = cancelled = False
+        if state:
+            failed = state & 1 != 0
+            cancelled = state & 2 != 0
         node = self.node
         if now >= node.end:  # `node.leave`, written out as well
             node.roll(now)
@@ -319,7 +322,7 @@ class Plan:
             for other in passed.call.nodes:
                 other.leave(now, count, rt, failed)
         for checker in self.completers:
-            checker.complete(passed, now, rt, failed, state & 2 != 0)
+            checker.complete(passed, now, rt, failed, cancelled)
 
 
 class Snapshot:

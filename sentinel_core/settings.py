@@ -24,7 +24,7 @@ _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 _DURATIONS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-NOT_ACTED_ON = ("namespace", "guards")
+NOT_ACTED_ON = ("namespace",)
 """Settings, or groups of them, that are read and checked for later versions; nothing does what they say yet."""
 
 

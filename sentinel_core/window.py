@@ -8,7 +8,8 @@ when it leaves, so with two buckets of 500 ms up to twice the limit can pass wit
 never more): the bound of Sentinel, which `tests/engine/test_window.py` asserts.
 
 Nothing here calls into Python code, and no method is safe without the engine's lock where there is one
-(see `sentinel_core.gate`).
+(see `sentinel_core.gate`). But making an object may: CPython 3.11 collects garbage there, and what a collection calls
+(a finalizer, then a signal handler) may enter the engine. So objects are made before anything is read.
 """
 
 from __future__ import annotations
@@ -112,9 +113,12 @@ class Window:
         """Starts the bucket that holds `now` and forgets those that left. A `now` before `end` changes nothing."""
         if now < self.end:
             return
+        bucket, second = Bucket(0), Bucket(0)
+        if now < self.end:
+            return  # somebody came while they were made
         start = now - now % self.length
         if self.end:
-            self.keep()
+            self.keep(bucket, second)
         first = start - product(self.size - 1, self.length)
         history = self.history
         while history and history[0].start < first:
@@ -132,9 +136,9 @@ class Window:
             self.base_errors += bucket.errors
             self.base_rt += bucket.rt
 
-    def newest(self) -> Bucket:
-        """A copy of the bucket that is being written."""
-        bucket = Bucket(self.end - self.length)
+    def newest(self, bucket: Bucket) -> Bucket:
+        """The bucket that is being written, copied into an empty one."""
+        bucket.start = self.end - self.length
         bucket.passed = self.passed
         bucket.blocked = self.blocked
         bucket.success = self.success
@@ -143,27 +147,30 @@ class Window:
         bucket.min_rt = self.min_rt
         return bucket
 
-    def keep(self) -> None:
-        """Closes the newest bucket: into the history, folded into its second, and into the total."""
+    def keep(self, bucket: Bucket, spare: Bucket) -> None:
+        """Closes the newest bucket, copied into an empty one: into the history, folded into its second, and into the
+        total. Two empty buckets are handed in."""
         if not (self.passed or self.blocked or self.success or self.errors):
             return
-        bucket = self.newest()
+        self.newest(bucket)
         if self.size > 1:
             self.history.append(bucket)
         if self.folds:
-            second = self.second_of(bucket.start)
+            second = self.second_of(bucket.start, spare)
             second.add(bucket)
             second.passed -= self.carried
         self.total.add(bucket)
         self.total.passed -= self.carried
 
-    def second_of(self, instant: int) -> Bucket:
-        """The bucket of the whole second that holds an instant, the newest there is."""
+    def second_of(self, instant: int, spare: Bucket) -> Bucket:
+        """The bucket of the whole second that holds an instant, the newest there is; an empty one to begin it with is
+        handed in."""
         start = instant - instant % SECOND
         second = self.second
         if second is None or second.start != start:
             self.previous = second
-            second = Bucket(start)
+            second = spare
+            second.start = start
             self.second = second
             minute = self.minute
             if minute is not None:
@@ -174,15 +181,16 @@ class Window:
 
     def borrow(self, now: int, wait: int, count: int) -> None:
         """Passes `count` requests now that the bucket `wait` ns ahead will pay for."""
+        spare, borrowed = Bucket(0), dict[int, int]()
         instant = now + wait
         start = instant - instant % self.length
         if self.borrowed is None:
-            self.borrowed = {}
+            self.borrowed = borrowed
         self.borrowed[start] = self.borrowed.get(start, 0) + count
         self.total.passed += count
         self.total.occupied += count
         if self.folds:
-            second = self.second_of(now)
+            second = self.second_of(now, spare)
             second.passed += count
             second.occupied += count
 
@@ -248,9 +256,9 @@ class Window:
 
     def lifetime(self) -> Bucket:
         """The counts since the window was made; what was passed ahead of its time is in from the start."""
-        total = Bucket(0)
+        total, newest = Bucket(0), Bucket(0)
         total.add(self.total)
-        total.add(self.newest())
+        total.add(self.newest(newest))
         total.passed -= self.carried
         return total
 
@@ -262,10 +270,10 @@ class Window:
 
     def last_minute(self, now: int) -> Bucket:
         """The sum of the last 60 seconds with the current one, for windows that keep them."""
-        total = Bucket(now - now % SECOND - (MINUTE - 1) * SECOND)
+        total, newest = Bucket(now - now % SECOND - (MINUTE - 1) * SECOND), Bucket(0)
         for second in self.minute or ():
             if second.start >= total.start:
                 total.add(second)
-        total.add(self.newest())
+        total.add(self.newest(newest))
         total.passed -= self.carried
         return total

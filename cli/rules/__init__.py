@@ -14,8 +14,16 @@ COMMANDS = {
     "show": Lazy(f"{_HERE}.show:show", "What a store holds, with its provenance."),
     "get": Lazy(f"{_HERE}.show:show", "The same as show."),
     "diff": Lazy(f"{_HERE}.diff:diff", "Compare any two sets of rules field by field."),
+    "drift": Lazy(f"{_HERE}.drift:drift", "Whether a store still holds what was committed, and who changed it."),
+    "plan": Lazy(f"{_HERE}.plan:plan", "What publishing would change, as a file to review and apply."),
+    "apply": Lazy(f"{_HERE}.apply:apply", "Carry out a saved plan exactly, or refuse it as stale."),
+    "publish": Lazy(f"{_HERE}.publish:publish", "Write rules into a store: plan and apply in one."),
     "history": Lazy(f"{_HERE}.history:history", "Revisions of a store: who, when, why."),
     "rollback": Lazy(f"{_HERE}.rollback:rollback", "Bring back the rules of an older revision as a new one."),
+    "quarantine": Lazy(f"{_HERE}.quarantine:quarantine", "Rules that were rolled back and may not come back."),
+    "release": Lazy(f"{_HERE}.quarantine:release", "Let rules under quarantine be published again."),
 }
 
-rules = LazyGroup("rules", help="Validate, compare, explain and roll back rules.", lazy=COMMANDS, shared=shared_options)
+rules = LazyGroup(
+    "rules", help="Validate, compare, publish, explain and roll back rules.", lazy=COMMANDS, shared=shared_options
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from sentinel_core.cli.text import Span, Styled, display_width, pad, visible
 from sentinel_core.rules import KINDS, Kind, RuleSet, describe_rule, diff_rules
 from sentinel_core.rules.registry import model_of
 
+Note = Callable[[Kind, Mapping[str, Any]], str]
 SIGNS = {"add": Styled("+", "green"), "remove": Styled("-", "red"), "change": Styled("~", "yellow")}
 
 
@@ -55,7 +56,7 @@ def diff(app: App, old: str | None, new: str | None, kind: Kind | None) -> int:
     before = resolve(app, "git:HEAD" if old is None else old, kind)
     after = resolve(app, "live" if new is None else new, kind)
     difference = compare(before.sets, after.sets)
-    _say_unmanaged(app, difference, before, after)
+    say_unmanaged(app, difference, before, after)
     app.out.show(_view(difference, before, after))
     if difference.count:
         app.out.say(f"{summary(difference)} Exit code {Exit.DIFFERENCES}.")
@@ -79,7 +80,8 @@ def _alone(here: Mapping[Kind, RuleSet], there: Mapping[Kind, RuleSet]) -> tuple
     return tuple(kind for kind in KINDS if kind in here and kind not in there and here[kind].rules)
 
 
-def _say_unmanaged(app: App, difference: Difference, before: Side, after: Side) -> None:
+def say_unmanaged(app: App, difference: Difference, before: Side, after: Side) -> None:
+    """Which kinds were left out, and why."""
     for kinds, side in ((difference.only_old, after), (difference.only_new, before)):
         for kind in kinds:
             app.out.say(f"note: {kind} rules are not managed by {side.title}; not compared")
@@ -107,8 +109,8 @@ def _view(difference: Difference, before: Side, after: Side) -> View:
     )
 
 
-def change_lines(difference: Difference) -> Iterator[Sequence[Span]]:
-    """One line a field, under its kind."""
+def change_lines(difference: Difference, note: Note | None = None) -> Iterator[Sequence[Span]]:
+    """One line a field, under its kind, each with a note behind it where one is given."""
     for kind, changes in difference.changes.items():
         yield (kind,)
         if not changes:
@@ -122,6 +124,7 @@ def change_lines(difference: Difference) -> Iterator[Sequence[Span]]:
                 pad(visible(_resource(change)), width),
                 "  ",
                 _what(kind, change),
+                *(("   ", Styled(note(kind, change), "dim")) if note else ()),
             )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import click
 
+from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
+from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
@@ -17,7 +19,8 @@ from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
-from sentinel_core.datasources.contract import Absent, Item, Reading, Writable, Written
+from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
+from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, release
 from sentinel_core.rules import (
     Kind,
     Provenance,
@@ -51,6 +54,8 @@ class Step:
     engines would keep the rules of a kind that is only absent."""
     same: bool
     """The rules of the target stand already."""
+    undone: Mapping[Kind, str]
+    """Digests of the rules that the rollback takes back: they go under quarantine."""
 
 
 @click.command()
@@ -86,8 +91,8 @@ def rollback(
     both. In a Git store that is one commit by the caller, made only if nobody else has committed since (otherwise exit
     code 5). A rollback that was done already is recognised and not done again.
 
-    Not done by this version: the digest of the revision that is undone is not put under quarantine, so nothing stops
-    it from being published again; and engines follow on their own, nothing waits for them.
+    The rules that are undone go under quarantine: publishing refuses them, whoever brings them again, until they are
+    released by name.
     """
     with history_store(app, store, kind) as (source, item):
         revisions = numbered(app, source, item)
@@ -106,8 +111,10 @@ def rollback(
             app.out.show(_view(step, written=None, number=None))
             app.out.say(_nothing_written(step))
             return Exit.DONE
+        _check_quarantine(source, item, step)
         _confirm(app, step, source.uri)
-        written = _write(app, source, item, step, reason)
+        with _under_quarantine(app, source, item, step, reason):
+            written = _write(app, source, item, step, reason)
         app.out.show(_view(step, written=written, number=max(revisions) + 1))
     return Exit.DONE
 
@@ -191,6 +198,11 @@ def _plan(
         emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
         cleared=cleared,
         same=note is None and old.keys() == new.keys() and not difference.count,
+        undone={
+            kind: rules.digest
+            for kind, rules in old.items()
+            if rules.rules and kind in new and new[kind].digest != rules.digest
+        },
     )
 
 
@@ -266,18 +278,48 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
         reason=reason or f"rollback to {step.name}",
         message=f"Roll back rules to {step.name}",
         rollback_of=step.standing.version or None,
-        published_by=_who(),  # Git has its own identity of an author; other stores have this
+        published_by=actor(),  # Git has its own identity of an author; other stores have this
     )
     expected = step.standing.version if isinstance(step.standing, Revision) else None
     return source.write(item, step.target.texts, expected=expected, provenance=provenance)
 
 
-def _who() -> str | None:
-    """The user of this machine, as far as it has a name."""
+def _check_quarantine(source: Rewindable, item: Item, step: Step) -> None:
+    """What was rolled back once does not come back by another rollback either."""
+    sets = parse_revision(step.target, item.kinds)
+    held = [each for each in quarantined(source, item) if each.kind in sets and sets[each.kind].digest == each.digest]
+    if held:
+        raise CommandError(
+            f"the {held[0].kind} rules of {step.name} are under quarantine since {local(held[0].since)}"
+            f"{f': {held[0].reason}' if held[0].reason else ''}; nothing was changed",
+            next_step=f'sentinelctl rules release {held[0].digest[:12]} --reason "why"    (lets them come back)',
+            code=Exit.REFUSED,
+        )
+
+
+@contextmanager
+def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reason: str | None) -> Iterator[None]:
+    """Before the rollback, so that a pipeline that runs at the same moment is refused; taken back where the rollback
+    fails. That it cannot be done is told and keeps nobody from rolling back."""
+    since = utc_now()
+    found = [
+        Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
+    ]
     try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a number without an entry, as in containers
-        return None
+        kept = not found or add(source, item, found)
+    except DatasourceError as error:
+        app.out.say(f"warning: not put under quarantine, so it may be published again: {error}")
+        kept = False
+    try:
+        yield
+    except BaseException:
+        for each in found if kept else ():
+            with suppress(DatasourceError):
+                release(source, item, each.digest, "the rollback failed")
+        raise
+    if found and kept:
+        names = ", ".join(f"{each.kind} {each.digest[:12]}" for each in found)
+        app.out.say(f"Under quarantine until released: {names}")
 
 
 def _view(step: Step, *, written: Written | None, number: int | None) -> View:

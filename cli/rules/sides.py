@@ -17,7 +17,7 @@ from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readabl
 from sentinel_core.datasources.layers import in_force
 from sentinel_core.datasources.names import has_blank
 from sentinel_core.datasources.uri import SourceUri
-from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleSet, parse_revision
+from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleSet, SourceText, parse_revision
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
@@ -40,6 +40,8 @@ class Side:
     """Source of a revision → URI of the store, where there is more than one."""
     standing_by: tuple[tuple[str, Rule], ...] = ()
     """Rules that are not in force, because another store has the last word on their resource; with their store."""
+    texts: tuple[SourceText, ...] = ()
+    """What the rules were read from, where all of them stand in one document."""
 
     def store_of(self, rule: Rule) -> str | None:
         """The URI of the store that a rule is from; None where there is only one."""
@@ -170,11 +172,28 @@ def at_revision(source: Readable, item: Item, rev: str) -> Reading:
         raise UsageProblem(str(error), next_step="sentinelctl rules history    (lists the revisions)") from error
 
 
+def head_of(app: App, path: Path, kind: Kind | None) -> Side | None:
+    """The same file or folder as it was committed last; None where Git does not know it."""
+    uri = _tracked_uri(path)
+    if uri is None:
+        return None
+    with opened(app, uri) as source:
+        parts = [(source.read(item), item.kinds) for item in source.items((kind,) if kind else KINDS)]
+        there = [(reading, kinds) for reading, kinds in parts if isinstance(reading, Revision)]
+        return _side(title_of(source, there[0][0]), there) if there else None
+
+
+def _tracked_uri(path: Path) -> str | None:
+    top = git.top_of(path)
+    if top is None or not git.is_tracked(top, path):
+        return None
+    return f"git+file://{quote(str(top))}?ref=HEAD&path={quote(path.resolve().relative_to(top).as_posix())}"
+
+
 def _repository_uri(app: App) -> str:
     rules = Path(app.settings.rules)
-    top = git.top_of(rules)
-    if top is not None and git.is_tracked(top, rules):
-        return f"git+file://{quote(str(top))}?ref=HEAD&path={quote(rules.resolve().relative_to(top).as_posix())}"
+    if (tracked := _tracked_uri(rules)) is not None:
+        return tracked
     stores = [uri for uri in app.settings.stores if uri.startswith(("git+", "git:"))]
     if stores:
         return stores[0]
@@ -194,8 +213,9 @@ def _path(app: App, text: str, kind: Kind | None) -> Side:
 
 def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Side:
     sets: dict[Kind, RuleSet] = {}
-    revisions = []
+    revisions: list[Revision] = []
     overlays: list[str] = []
+    texts: tuple[SourceText, ...] = ()
     for revision, kinds in parts:
         try:
             parsed = parse_revision(revision, kinds)
@@ -205,11 +225,12 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
                 next_step="mend the rules; sentinelctl rules validate PATH shows the same problems",
                 code=Exit.INVALID_RULES,
             ) from rejection
+        texts = () if revisions else revision.texts
         revisions.append(revision.without_content())
         overlays += sorted(overlays_among(each.name for each in revision.texts))
         for found_kind, ruleset in parsed.items():
             sets.setdefault(found_kind, ruleset)
-    return Side(title, sets, tuple(revisions), tuple(overlays))
+    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts)
 
 
 def title_of(source: Readable, revision: Revision) -> str:

@@ -6,6 +6,7 @@ gRPC does not live through a fork: what was made in a parent is left alone in it
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from google.protobuf.message import Message
 
 from sentinel_core.datasources.contract import DatasourceError, SourceMisconfigured, SourceUnavailable, Wake
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
-from sentinel_core.datasources.etcd.errors import closes_channel, explain, wants_login
+from sentinel_core.datasources.etcd.errors import closes_channel, explain, unreachable, wants_login
 from sentinel_core.datasources.etcd.target import Target
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import MAX_BYTES
@@ -135,9 +136,13 @@ class Client:
         tries, may_login = 1 if once else endpoints, True
         failures: list[DatasourceError] = []
         while True:
-            session = self._connected()
             left = max(0.05, deadline - self._monotonic())
             share = left / max(1, tries - len(failures))
+            if (dead := self._knock(share)) is not None:
+                failures.append(dead)
+                self._check_another(failures, tries, began)
+                continue
+            session = self._connected()
             try:
                 self._log_in(session, share)
                 answer = send(session, share)
@@ -150,10 +155,32 @@ class Client:
                 failures.append(explain(error, session.endpoint, self._target))
                 if closes_channel(error):
                     self._give_up(session)
-                    if len(failures) < tries and not self._closed:
-                        continue
-                    self._rest = (began + _REST_S, _joined(failures))
+                    self._check_another(failures, tries, began)
+                    continue
                 raise _joined(failures) from error
+
+    def _check_another(self, failures: list[DatasourceError], tries: int, began: float) -> None:
+        """Raises the failures where no other endpoint may be tried."""
+        if len(failures) >= tries or self._closed:
+            error = _joined(failures)
+            self._rest = (began + _REST_S, error)
+            raise error
+
+    def _knock(self, timeout_s: float) -> DatasourceError | None:
+        """While nobody could be reached, the next endpoint is tried by TCP alone: a channel for every try costs several
+        times as much. Why it is passed over, or None."""
+        with self._lock:
+            if self._rest is None or self._session is not None:
+                return None
+            endpoint = self._target.endpoints[self._turn % len(self._target.endpoints)]
+        host, _, port = endpoint.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), min(timeout_s, _CONNECT_MS / 1000)).close()
+        except OSError as error:
+            with self._lock:
+                self._turn += 1
+            return unreachable(endpoint, str(error.strerror or error))
+        return None
 
     def _log_in(self, session: _Session, timeout_s: float) -> None:
         if self._target.user is None or session.token is not None:

@@ -120,4 +120,9 @@ def _unreachable(at: str, says: str, target: Target) -> DatasourceError:
         return SourceDenied(f"{at} ends the connection: probably a client's certificate {wanted}; &cert=FILE&key=FILE")
     if "WRONG_VERSION_NUMBER" in says or "Handshake read failed" in says:
         return SourceUnavailable(f"{at} cannot be reached by TLS: {reason}; if it does not speak TLS, leave that out")
-    return SourceUnavailable(f"{at} cannot be reached: {reason}; check the address, and that it runs")
+    return unreachable(at.removeprefix("etcd "), reason)
+
+
+def unreachable(endpoint: str, reason: str) -> SourceUnavailable:
+    """Nobody answers there."""
+    return SourceUnavailable(f"etcd {endpoint} cannot be reached: {reason}; check the address, and that it runs")

@@ -24,6 +24,7 @@ from sentinel_core.datasources.contract import (
     StopSignal,
     Wake,
     Written,
+    note_conflict,
 )
 from sentinel_core.datasources.etcd.errors import TooLarge
 from sentinel_core.datasources.etcd.keys import keys_of, pair
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class EtcdSource:
     """Items: one a kind. No I/O until the first read; connections are made anew in a forked child."""
 
-    retry_cap_s = 1.5
+    retry_cap_s = 1.0
 
     def __init__(
         self,
@@ -169,6 +170,20 @@ class EtcdSource:
             raise SourceConflict(f"{item.source} was changed meanwhile; read it again and repeat the change on top")
         written = self._read(item, revision)
         return Written(str(revision), written.texts if isinstance(written, Revision) else ())
+
+    # -- notes -------------------------------------------------------------------------------------------------------
+
+    def note(self, item: Item, name: str) -> bytes | None:
+        """In a key beside the one of the rules."""
+        (found,) = self._store().read([f"{item.key}.{name}".encode()])
+        return found.content if found else None
+
+    def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:  # noqa: ARG002 - etcd has no place for it
+        key = f"{item.key}.{name}".encode()
+        (found,) = self._store().read([key])
+        stands = found.content if found else None
+        if stands != expected or self._store().replace([(key, content)], found.revision if found else 0) is None:
+            raise note_conflict(item, name)
 
     def _check_expected(self, item: Item, expected: str | None) -> None:
         current = self.read(item)

@@ -69,7 +69,7 @@ def message(provenance: Provenance) -> str:
     trailers = []
     if provenance.rollback_of:
         trailers.append(f"{ROLLBACK}: {provenance.rollback_of}")
-    if provenance.reason and provenance.reason not in text:
+    if provenance.reason and provenance.reason != text.partition("\n")[0]:  # trailers in the text count no more
         trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
     if provenance.plan_id:
         trailers.append(f"{PLAN}: {provenance.plan_id}")

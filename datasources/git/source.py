@@ -7,7 +7,7 @@ repository are no change of rules.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +22,7 @@ from sentinel_core.datasources.contract import (
     StopSignal,
     Wake,
     Written,
+    note_conflict,
 )
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.batch import files_of
@@ -32,9 +33,11 @@ from sentinel_core.datasources.git.objects import (
     Entry,
     check_word,
     commits,
+    entries,
     files,
     is_shallow,
     pathspecs,
+    read_objects,
     texts,
 )
 from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
@@ -202,7 +205,35 @@ class GitSource:
         old = self._expected(item, tip, expected)
         check_identity(self._git)
         places = self._places(texts, item, old)
-        writes = {places[text.name]: text.content for text in texts}
+        commit = self._commit(tip, {places[text.name]: text.content for text in texts}, old, provenance)
+        written = self._at(item, commit or str(tip.commit))
+        return Written(written.version, written.texts if isinstance(written, Revision) else ())
+
+    # -- notes -------------------------------------------------------------------------------------------------------
+
+    def note(self, item: Item, name: str) -> bytes | None:
+        """In a hidden folder beside the rules, on the same branch."""
+        tip = self._repository.tip(self._ref)
+        found = [] if tip.commit is None else entries(self._git, tip.commit, _note_place(item, name))
+        return read_objects(self._git, [found[0].hash])[0][1] if found else None
+
+    def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:
+        """A commit of its own."""
+        tip = self._repository.tip(self._ref)
+        if not tip.is_branch:
+            raise SourceMisconfigured(f"{self.uri}: {self._ref} is not a branch, and only branches can be written")
+        place = _note_place(item, name)
+        old = [] if tip.commit is None else entries(self._git, tip.commit, place)
+        stands = read_objects(self._git, [old[0].hash])[0][1] if old else None
+        if stands != expected:
+            raise note_conflict(item, name)
+        check_identity(self._git)
+        self._commit(tip, {place: content}, old, Provenance(message=why, channel="cli"))
+
+    def _commit(
+        self, tip: Tip, writes: Mapping[str, bytes], old: Sequence[Entry], provenance: Provenance
+    ) -> str | None:
+        """On top of the tip; a work tree that has the branch checked out is brought along. None: nothing changed."""
         paths = sorted({*writes, *(entry.name for entry in old)})
         trees = work_trees(self._git, tip.ref) if isinstance(self._repository, LocalRepository) else []
         for folder in trees:
@@ -212,8 +243,7 @@ class GitSource:
             self._repository.move(tip.ref, tip.commit, commit)
             for folder in trees:
                 update_work_tree(self._git, folder, commit, paths)
-        written = self._at(item, commit or str(tip.commit))
-        return Written(written.version, written.texts if isinstance(written, Revision) else ())
+        return commit
 
     def _expected(self, item: Item, tip: Tip, expected: str | None) -> list[Entry]:
         """The files that stand there, if they are those of the expected version."""
@@ -242,6 +272,12 @@ class GitSource:
 
     def close(self) -> None:
         """Nothing is held between calls."""
+
+
+def _note_place(item: Item, name: str) -> str:
+    """`teams/rules.yaml` → `teams/.sentinel/rules.yaml.quarantine`; `.` → `.sentinel/rules.quarantine`."""
+    path = PurePosixPath(item.key)
+    return str(path.parent / ".sentinel" / f"{path.name or 'rules'}.{name}")
 
 
 def _without_user(url: str) -> str:

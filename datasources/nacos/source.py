@@ -28,6 +28,7 @@ from sentinel_core.datasources.contract import (
     StopSignal,
     Wake,
     Written,
+    note_conflict,
 )
 from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.api import Api, md5
@@ -55,7 +56,7 @@ _NOTHING_MD5 = md5(b"")
 class NacosSource:
     """Items: one a kind. No I/O until the first read; connections are made anew in a forked child."""
 
-    retry_cap_s = 1.5
+    retry_cap_s = 1.0
 
     def __init__(
         self,
@@ -258,6 +259,19 @@ class NacosSource:
         if theirs is not None and ours is not None and theirs[1] == ours[1]:
             raise self._conflict(item)
         self._transport().publish(provenance_of(item.key), mark, standing.md5 if standing else _NOTHING_MD5)
+
+    # -- notes -------------------------------------------------------------------------------------------------------
+
+    def note(self, item: Item, name: str) -> bytes | None:
+        """In a dataId beside the one of the rules."""
+        found = self._value(f"{item.key}.{name}")
+        return found.content if found else None
+
+    def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:  # noqa: ARG002 - Nacos has no place for it
+        found = self._value(f"{item.key}.{name}")
+        if (found.content if found else None) != expected:
+            raise note_conflict(item, name)
+        self._put(item, f"{item.key}.{name}", content, found)
 
     def _conflict(self, item: Item) -> SourceConflict:
         return SourceConflict(f"{item.source} was changed meanwhile; read it again and repeat the change on top")

@@ -23,6 +23,7 @@ class BizMetricRule(Rule):
     kind: ClassVar = "biz_metric"
     document_key: ClassVar = "bizMetricRules"
     rank: ClassVar = 30
+    thresholds: ClassVar = ("threshold",)
 
     biz_metric_type: Name
     """Names the metric and its collector, e.g. PAY_FAIL_RATE (percent 0-100), STOCK_DEPTH, QUEUE_DEPTH."""

@@ -21,6 +21,7 @@ class DegradeRule(OriginRule):
     document_key: ClassVar = "degradeRules"
     rank: ClassVar = 20
     loud_defaults: ClassVar = ("count",)
+    thresholds: ClassVar = ("count", "slowRatioThreshold")
     names: ClassVar = {"grade": {"slow_ratio": SLOW_RATIO, "error_ratio": ERROR_RATIO, "error_count": ERROR_COUNT}}
 
     grade: int = Field(default=SLOW_RATIO, ge=0, le=2)

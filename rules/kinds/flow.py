@@ -64,6 +64,8 @@ class FlowRule(OriginRule):
     document_key: ClassVar = "flowRules"
     rank: ClassVar = 10
     loud_defaults: ClassVar = ("count",)
+    thresholds: ClassVar = ("count",)
+    blocks_at_zero: ClassVar = True
     nested: ClassVar = {"clusterConfig": FlowClusterConfig}
     names: ClassVar = {
         "grade": {"qps": QPS, "thread": THREAD},

@@ -74,6 +74,8 @@ class ParamFlowRule(OriginRule):
     document_key: ClassVar = "paramFlowRules"
     rank: ClassVar = 60
     loud_defaults: ClassVar = ("count",)
+    thresholds: ClassVar = ("count",)
+    blocks_at_zero: ClassVar = True
     nested: ClassVar = {"paramFlowItemList": ParamFlowItem, "clusterConfig": ParamFlowClusterConfig}
     names: ClassVar = {
         "grade": {"qps": QPS, "thread": THREAD},

@@ -18,6 +18,7 @@ class SystemRule(Rule):
     kind: ClassVar = "system"
     document_key: ClassVar = "systemRules"
     rank: ClassVar = 40
+    thresholds: ClassVar = ("highestSystemLoad", "highestCpuUsage", "qps", "avgRt", "maxThread")
 
     resource: str = Field(default=ALL_RESOURCES, exclude=True)
     """Always `*` in effect; Sentinel ignores what is written here."""

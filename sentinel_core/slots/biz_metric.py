@@ -218,10 +218,10 @@ class BizBreaker(Checker):
         return PASS
 
     def move(self, state: str, value: float | None, now: int) -> None:
-        transition = Transition("biz_metric", self.node.resource, self.rule, self.state, state, value, now)
+        before, self.state = self.state, state
+        transition = Transition("biz_metric", self.node.resource, self.rule, before, state, value, now)
         transition.dimension = self.value
         self.runtime.news.append(transition)
-        self.state = state
 
     def retry_after(self, now: int, call: Call = PLAIN) -> int | None:
         return None if self.state is CLOSED else max(0, -((now - self.until) // MS))

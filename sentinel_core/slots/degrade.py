@@ -132,12 +132,12 @@ class Breaker(Checker):
             self.move(OPEN, value, now)
 
     def move(self, state: str, value: float | None, now: int) -> None:
-        node = self.node
+        node, before = self.node, self.state
         node.era += 1
         self.since = node.era
-        self.runtime.news.append(Transition("degrade", node.resource, self.rule, self.state, state, value, now))
         self.state = state
         self.idle = state is CLOSED
+        self.runtime.news.append(Transition("degrade", node.resource, self.rule, before, state, value, now))
 
     def release(self, now: int, era: int) -> None:
         # As long as another rule refuses its probes the breaker cannot learn anything: it waits a whole turn again.

@@ -119,11 +119,11 @@ def test_a_rejection_in_a_long_line_shows_the_place_and_stays_quick(history: Any
     problem = Problem("SR102", "error", "bad", "sentinel-rules.yaml", 1, column, kind="flow")
     rejection = RuleRejected([problem] * 200)
     revision = replace(GIT, texts=(SourceText("sentinel-rules.yaml", text.encode()),))
-    began = time.perf_counter()
+    began = time.thread_time()
     event = rule_rejected(
         environment="prod", app="a", kind_or_subject="flow", revision=revision, rejection=rejection, at=AT, instance="i"
     )
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
     excerpts = {each["excerpt"] for each in event.payload["problems"]}
     assert len(excerpts) == 1
     assert '"resource":"r40000"' in excerpts.pop()
@@ -225,9 +225,9 @@ def test_one_change_in_ten_thousand_rules_is_told_in_time() -> None:
     old = parse_rules("flow", rules).with_revision(GIT)
     rules[5000]["count"] = 7
     new = parse_rules("flow", rules).with_revision(GIT)
-    began = time.perf_counter()
+    began = time.thread_time()
     event = changed(old, new)
     event.to_json()
     # Measured at about 60 ms; the limit leaves room for a busy machine and none for a second parse of the rules.
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
     assert len(event.payload["changes"]) == 1

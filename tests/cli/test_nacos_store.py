@@ -79,6 +79,8 @@ def test_the_history_and_a_rollback_with_its_reason(shop: Shop, sentinelctl: Run
     assert beside["publishedBy"] in sentinelctl("rules", "history", "--kind", "flow").out
     again = sentinelctl("rules", "rollback", "--kind", "flow", "--yes")
     assert "Already rolled back" in again.err
+    (held,) = sentinelctl("rules", "quarantine", "-o", "name").out.split()
+    assert sentinelctl("rules", "release", held, "--reason", "tried", "--yes").code == 0
     to_first = sentinelctl("rules", "rollback", "--kind", "flow", "--to-commit", beside["rollbackOf"], "--yes")
     assert to_first.code == 0, to_first.err
     assert shop.get(KEY) == json.loads(rules(30))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sentinel_core.datasources import Absent, Applied, Item, Outcome, Readable, State, Subscription
+from sentinel_core.datasources import Absent, Applied, Item, Outcome, Readable, SourceConflict, State, Subscription
+from sentinel_core.datasources.contract import HasNotes
 from sentinel_core.rules import Revision
 
 A = b'[{"resource": "a", "count": 1}]'
@@ -396,3 +397,26 @@ def test_the_source_of_items_and_revisions_is_one(world: Any) -> None:
     assert isinstance(reading, Revision)
     assert reading.source == item.source
     assert item.source.startswith("/default/")
+
+
+def test_a_note_is_kept_beside_an_item_and_is_replaced_by_compare_and_set(
+    world: Any, recorder: Any, subscribe: Any
+) -> None:
+    world.put(A)
+    source, item = world.source, item_of(world.source)
+    assert isinstance(world.source, HasNotes)
+    subscribe(source, recorder).wait_ready(5)
+    before = source.read(item)
+    assert source.note(item, "quarantine") is None
+    source.write_note(item, "quarantine", b'{"a": 1}', expected=None, why="first")
+    assert source.note(item, "quarantine") == b'{"a": 1}'
+    for wrong in (None, b"other"):
+        with pytest.raises(SourceConflict, match="quarantine"):
+            source.write_note(item, "quarantine", b'{"b": 1}', expected=wrong, why="raced")
+    source.write_note(item, "quarantine", '{"促销": 2}'.encode(), expected=b'{"a": 1}', why="second")
+    assert source.note(item, "quarantine") == '{"促销": 2}'.encode()
+    assert source.note(item, "lock") is None
+    assert source.read(item) == before, "no rules are read from it, and their version stays"
+    world.put(B)
+    recorder.wait_active(B)
+    assert recorder.contents == [A, B]

@@ -150,7 +150,7 @@ def test_neither_idle_nor_cut_off_does_a_subscriber_of_every_kind_work(server: E
         assert _cpu_share(1.5) <= 0.03, "idle"
         server.kill()
         time.sleep(2)
-        assert _cpu_share(1.5) <= 0.03, "cut off"  # measured 0.6 to 1.6 %; a loop that spins takes a whole core
+        assert _cpu_share(1.5) <= 0.03, "cut off"  # measured 0.3 to 0.5 %; a loop that spins takes a whole core
     finally:
         subscription.close()
         source.close()

@@ -64,9 +64,14 @@ def test_a_signal_handler_enters_in_the_middle_of_a_call() -> None:
         engine.stats("r")
         handled[0] += 1
 
+    def collected(_phase: str, _info: dict[str, int]) -> None:
+        return
+
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
-    gc.disable()  # what a collection calls can let a handler into the roll of a window, which then loses some counts
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    gc.callbacks.append(collected)  # what a collection calls lets a handler in, wherever an object is made
     calls = 0
     deadline = time.monotonic() + 10
     try:
@@ -75,7 +80,8 @@ def test_a_signal_handler_enters_in_the_middle_of_a_call() -> None:
             for _ in range(100):
                 engine.entry("r").exit()
     finally:
-        gc.enable()
+        gc.callbacks.remove(collected)
+        gc.set_threshold(*threshold)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     totals = engine.totals("r")

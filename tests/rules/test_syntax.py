@@ -135,11 +135,11 @@ def test_a_list_without_dashes_gets_them(yaml_problems: Problems) -> None:
     ],
 )
 def test_long_texts_are_explained_soon(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     for form in ("yaml", "json"):
         with pytest.raises(RuleRejected):
             parse_revision(Revision((SourceText("x", text.encode(), form),), "s", "1"), ["flow"])
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 PIECES = [

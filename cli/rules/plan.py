@@ -1,0 +1,89 @@
+"""`sentinelctl rules plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sentinel_core.cli.app import App, env_option, output_options_by_name, pass_app
+from sentinel_core.cli.exits import CommandError, Exit
+from sentinel_core.cli.rules.inputs import shown
+from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.proposing import (
+    allowed_among,
+    check_guards,
+    check_reason,
+    guard_options,
+    plan_view,
+    propose,
+    target,
+)
+from sentinel_core.publishing import write_plan
+from sentinel_core.rules import Kind
+
+TO_DO = 2
+"""With `--detailed-exitcode`, as terraform has it."""
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[WHAT]")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Save the plan, for sentinelctl rules apply.",
+)
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="0: nothing to do, 1: an error, 2: there is something to do; for scripts."
+)
+@store_option
+@kind_option("Plan only this kind.")
+@guard_options
+@env_option
+@output_options_by_name
+@pass_app
+def plan(
+    app: App,
+    /,
+    what: str | None,
+    out: Path | None,
+    detailed_exitcode: bool,
+    store: str | None,
+    kind: Kind | None,
+    reason: str | None,
+    **flags: Any,
+) -> int:
+    """What publishing would change in a store, and what the guards say; writes nothing there.
+
+    WHAT is what is to stand in the store: a path (default: `rules` of the settings), git:REV, history:N, a store URI or
+    - for stdin. A kind that it does not carry stays as it is.
+
+    \b
+    sentinelctl rules plan                      what would change
+    sentinelctl rules plan -o release.plan      saved, to be reviewed
+    sentinelctl rules apply release.plan        exactly that, or refused as stale
+    """
+    if detailed_exitcode:
+        app.code_of_errors = 1
+    with target(app, store) as named:
+        proposal = propose(app, named, what, kind, reason, allowed_among(flags))
+    made = proposal.plan
+    app.out.show(plan_view(made, proposal))
+    if not made.steps:
+        app.out.say("Nothing to do: these rules stand there.")
+    check_guards(app, proposal)
+    if made.steps:
+        app.out.say("guards: ok")
+    if out is not None and made.steps:
+        check_reason(made)
+        try:
+            write_plan(made, out)
+        except OSError as error:
+            raise CommandError(
+                f"{out}: cannot be written: {error.strerror}", next_step="name another file with -o"
+            ) from error
+        app.out.say(f"Saved to {shown(out)}. Carry it out with: sentinelctl rules apply {shown(out)}")
+    return TO_DO if detailed_exitcode and made.steps else Exit.DONE

@@ -1,0 +1,67 @@
+"""`sentinelctl rules publish`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sentinel_core.cli.app import App, env_option, output_options, pass_app
+from sentinel_core.cli.exits import Exit
+from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.proposing import (
+    allowed_among,
+    check_guards,
+    check_reason,
+    confirm,
+    count_line,
+    guard_options,
+    plan_view,
+    propose,
+    show_changes,
+    target,
+    write,
+)
+from sentinel_core.rules import Kind
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[WHAT]")
+@click.option("--dry-run", is_flag=True, help="Show what would be written and write nothing.")
+@store_option
+@kind_option("Publish only this kind.")
+@guard_options
+@env_option
+@output_options
+@pass_app
+def publish(
+    app: App, /, what: str | None, dry_run: bool, store: str | None, kind: Kind | None, reason: str | None, **flags: Any
+) -> int:
+    """Write rules into a store: plan and apply in one, for CI.
+
+    WHAT is what is to stand in the store: a path (default: `rules` of the settings), git:REV, history:N, a store URI or
+    - for stdin. Author, commit and reason are those of the commit that the rules are from.
+
+    \b
+    sentinelctl rules publish --yes             in a pipeline: no question
+    sentinelctl rules publish git:v1.4 --yes    the rules of a tag
+    """
+    with target(app, store) as named:
+        proposal = propose(app, named, what, kind, reason, allowed_among(flags))
+        made = proposal.plan
+        if not made.steps:
+            app.out.show(plan_view(made, proposal))
+            app.out.say("Nothing to do: these rules stand there.")
+            return Exit.DONE
+        show_changes(app, made)
+        app.out.say(count_line(made))
+        check_guards(app, proposal)
+        check_reason(made)
+        if dry_run:
+            app.out.show(plan_view(made, proposal))
+            app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
+            return Exit.DONE
+        confirm(app, made)
+        outcomes = write(app, made, named[1], "run it again: what stands already is not written twice")
+    app.out.show(plan_view(made, proposal, outcomes))
+    return Exit.DONE

@@ -1,0 +1,78 @@
+"""`sentinelctl rules quarantine` and `sentinelctl rules release`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
+from sentinel_core.cli.exits import UsageProblem
+from sentinel_core.cli.moments import local
+from sentinel_core.cli.output import View, table
+from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.stores import opened, store_uris
+from sentinel_core.cli.text import Span
+from sentinel_core.publishing import quarantine as notes
+from sentinel_core.publishing.quarantine import Quarantined
+from sentinel_core.rules import KINDS, Kind
+
+_SHORTEST = 8
+
+
+@click.command()
+@store_option
+@kind_option("Of this kind only.")
+@output_options
+@pass_app
+def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
+    """Rules that were rolled back: publishing refuses them until they are released by name."""
+    found: list[Quarantined] = []
+    with opened(app, store or store_uris(app)[0]) as source:
+        for item in source.items((kind,) if kind else KINDS):
+            found += notes.quarantined(source, item)
+    app.out.show(_view(found))
+    if not found:
+        app.out.say("Nothing is under quarantine.")
+
+
+@click.command()
+@click.argument("digest", metavar="DIGEST", type=WORDS)
+@click.option("--reason", type=WORDS, required=True, metavar="TEXT", help="Why they may come back.")
+@store_option
+@kind_option("Of this kind only.")
+@output_options
+@pass_app
+def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | None) -> None:
+    """Let rules under quarantine be published again.
+
+    DIGEST is what quarantine shows, or the first eight characters of it or more.
+    """
+    if len(digest) < _SHORTEST:
+        raise UsageProblem(f"{digest!r} is too short to name rules", next_step="sentinelctl rules quarantine")
+    with opened(app, store or store_uris(app)[0]) as source:
+        items = source.items((kind,) if kind else KINDS)
+        held = [
+            (item, each) for item in items for each in notes.quarantined(source, item) if each.digest.startswith(digest)
+        ]
+        if not held:
+            raise UsageProblem(
+                f"nothing under quarantine begins with {digest}",
+                next_step="sentinelctl rules quarantine    (lists them)",
+            )
+        if not app.confirm(f"Let {', '.join(f'{each.kind} {each.digest[:12]}' for _, each in held)} come back?"):
+            raise UsageProblem("not confirmed; nothing was changed", next_step="run it again, or add --yes")
+        released = [each for item in items for each in notes.release(source, item, digest, reason)]
+    app.out.show(_view(released))
+    app.out.say(f"Released: {len(released)}.")
+
+
+def _view(found: Sequence[Quarantined]) -> View:
+    rows = [(each.kind, each.digest[:12], local(each.since), each.by or "–", each.reason or "–") for each in found]
+
+    def lines(_: bool) -> Iterator[Sequence[Span]]:
+        if rows:
+            yield from table(("KIND", "DIGEST", "SINCE", "BY", "REASON"), rows)
+
+    items = [each.to_json() for each in found]
+    return View(document={"quarantined": items}, items=items, names=[each.digest for each in found], lines=lines)

@@ -1,0 +1,131 @@
+"""What a publish may not do unless somebody says so: the kinds of changes that outages were made of.
+
+Compared are what stands and what is to stand there. A guard names what it found; it never changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from sentinel_core.rules.diff import Change, diff_rules
+from sentinel_core.rules.registry import KINDS, model_of
+from sentinel_core.rules.revision import Kind
+from sentinel_core.rules.ruleset import RuleSet
+
+Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "quarantine"]
+GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size")
+"""Those that can be overruled; rules under quarantine are released by name."""
+SETS = Mapping[Kind, RuleSet]
+_FEW = 2
+"""Rules of a kind that may go whatever their share: one of three is no accident."""
+
+
+class Policy(Protocol):
+    """The limits; `guards` of the settings."""
+
+    @property
+    def max_removed_percent(self) -> float: ...
+    @property
+    def max_jump(self) -> float: ...
+    @property
+    def forbid_zero(self) -> bool: ...
+    @property
+    def max_rules(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What a guard has against a change."""
+
+    guard: Guard
+    kind: Kind
+    text: str
+    """What it found, and the limit."""
+    resources: tuple[str, ...] = ()
+    """Of the rules that it is about, without repetition."""
+
+    def to_json(self) -> dict[str, object]:
+        """Every field."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def objections(old: SETS, new: SETS, policy: Policy) -> list[Objection]:
+    """Of all guards, in the order of kinds. A kind that `new` does not carry stays as it is."""
+    found: list[Objection] = []
+    for kind in (kind for kind in KINDS if kind in new):
+        before = old.get(kind, RuleSet.empty(kind))
+        changes = diff_rules(before, new[kind])
+        found += _sizes(new[kind], policy)
+        found += _losses(before, new[kind], changes, policy)
+        found += _thresholds(kind, changes, policy)
+    return found + list(_unprotected(old, new))
+
+
+def _sizes(new: RuleSet, policy: Policy) -> Iterator[Objection]:
+    if len(new) > policy.max_rules:
+        yield Objection("size", new.kind, f"{len(new)} {new.kind} rules; the limit is {policy.max_rules}")
+
+
+def _losses(old: RuleSet, new: RuleSet, changes: Sequence[Change], policy: Policy) -> Iterator[Objection]:
+    gone = [change for change in changes if change.action == "remove"]
+    names = _names(gone)
+    if old.rules and not new.rules:
+        yield Objection("empty", old.kind, f"all {len(old)} {old.kind} rules would disappear", names)
+    elif len(gone) >= _FEW and (percent := 100 * len(gone) / len(old)) > policy.max_removed_percent:
+        yield Objection(
+            "shrink",
+            old.kind,
+            f"{percent:.0f} % of the {old.kind} rules would disappear ({len(gone)} of {len(old)}); the limit is "
+            f"{policy.max_removed_percent:g} %",
+            names,
+        )
+
+
+def _thresholds(kind: Kind, changes: Sequence[Change], policy: Policy) -> Iterator[Objection]:
+    fields = model_of(kind).thresholds
+    blocks_at_zero = model_of(kind).blocks_at_zero
+    for change in changes:
+        if change.action == "change" and change.field in fields and _is_number(change.old, change.new):
+            if change.new == 0 and blocks_at_zero:
+                continue  # told below, in its own words
+            low, high = sorted((abs(change.old), abs(change.new)))
+            if high > low * policy.max_jump:
+                times = f"{high / low:.3g}×" if low else "from or to 0"
+                yield Objection(
+                    "jump",
+                    kind,
+                    f"{change.rule} {change.field} {change.old:g} → {change.new:g} ({times}); the limit is "
+                    f"{policy.max_jump:g}×",
+                    (change.resource,),
+                )
+    if policy.forbid_zero and blocks_at_zero:
+        yield from _zeros(kind, changes)
+
+
+def _zeros(kind: Kind, changes: Sequence[Change]) -> Iterator[Objection]:
+    for change in changes:
+        value = change.new.get("count") if change.action == "add" else change.new if change.field == "count" else None
+        if change.action in ("add", "change") and value == 0:
+            yield Objection("zero", kind, f"{change.rule} count 0 blocks every call", (change.resource,))
+
+
+def _unprotected(old: SETS, new: SETS) -> Iterator[Objection]:
+    """Resources that have rules and would have none at all. Where a kind is emptied or shrinks, that is told there."""
+    after = {**old, **new}
+    left = {rule.resource for rules in after.values() for rule in rules}
+    for kind in (kind for kind in KINDS if kind in new and kind in old and new[kind].rules):
+        lost = tuple(dict.fromkeys(rule.resource for rule in old[kind] if rule.resource not in left))
+        if lost:
+            yield Objection(
+                "last", kind, f"{len(lost)} of the resources with {kind} rules would have no rule left", lost
+            )
+
+
+def _names(changes: Sequence[Change]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(change.resource for change in changes))
+
+
+def _is_number(*values: object) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

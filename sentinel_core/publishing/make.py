@@ -1,0 +1,165 @@
+"""What would have to be written so that a store holds given rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sentinel_core.audit.redact import Masker
+from sentinel_core.datasources.contract import Absent, Item, Readable, Reading
+from sentinel_core.publishing.plan import Plan, Step, plan_id
+from sentinel_core.publishing.quarantine import quarantined
+from sentinel_core.rules import (
+    KINDS,
+    Kind,
+    Provenance,
+    Revision,
+    RuleRejected,
+    RuleSet,
+    SourceText,
+    diff_rules,
+    parse_revision,
+)
+from sentinel_core.rules.guard import Objection, Policy, objections
+from sentinel_core.rules.write import document, json_list
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to stand in the store."""
+
+    title: str
+    sets: Mapping[Kind, RuleSet]
+    """The kinds that are managed; others stay as they are."""
+    texts: Sequence[SourceText] = ()
+    """The document that they were read from, which a store that holds documents gets as it is written; empty where
+    there is none of one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan with what stands against it."""
+
+    plan: Plan
+    objections: Sequence[Objection]
+    """Of guards that nobody has overruled."""
+    overruled: Sequence[Objection]
+    invalid: Sequence[str]
+    """Items whose rules are not valid and would be replaced: what engines run is not known."""
+
+
+def make_plan(
+    source: Readable,
+    uri: str,
+    wanted: Wanted,
+    *,
+    environment: str,
+    provenance: Provenance,
+    policy: Policy,
+    max_bytes: int,
+    allowed: Sequence[str] = (),
+    now: datetime | None = None,
+) -> Proposal:
+    """Reads the store and writes nothing; `uri` is how it is called, without credentials. Raises DatasourceError."""
+    steps, found, invalid = [], list[Objection](), []
+    for item in source.items(KINDS):
+        kinds = [kind for kind in item.kinds if kind in wanted.sets]
+        if not kinds:
+            continue
+        reading = source.read(item)
+        standing = _standing(reading, item)
+        if standing is None:
+            invalid.append(item.source)
+        step = _step(item, reading, standing, {kind: wanted.sets[kind] for kind in kinds}, wanted.texts)
+        if step is not None:
+            steps.append(step)
+            found += objections(standing or {}, {kind: wanted.sets[kind] for kind in kinds}, policy)
+            found += _too_long(step, kinds[0], max_bytes)
+            found += _quarantined(source, item, step)
+    plan = Plan(
+        id=plan_id(uri, steps),
+        store=uri,
+        environment=environment,
+        title=wanted.title,
+        made_at=now or datetime.now(UTC),
+        provenance=provenance,
+        allowed=tuple(allowed),
+        steps=tuple(steps),
+    )
+    against = [each for each in found if each.guard not in allowed]
+    return Proposal(plan, against, [each for each in found if each.guard in allowed], invalid)
+
+
+def _standing(reading: Reading, item: Item) -> Mapping[Kind, RuleSet] | None:
+    """The rules that stand there; None where they are not valid."""
+    if isinstance(reading, Absent):
+        return {}
+    try:
+        return parse_revision(reading, item.kinds)
+    except RuleRejected:
+        return None
+
+
+def _step(
+    item: Item,
+    reading: Reading,
+    standing: Mapping[Kind, RuleSet] | None,
+    sets: Mapping[Kind, RuleSet],
+    texts: Sequence[SourceText],
+) -> Step | None:
+    """None where what is wanted stands there already."""
+    if standing is not None and all(kind in standing and standing[kind].digest == sets[kind].digest for kind in sets):
+        return None
+    before = standing or {}
+    masker = Masker()
+    changes = [
+        masker.change(change.to_json())
+        for kind, rules in sets.items()
+        for change in diff_rules(before.get(kind, RuleSet.empty(kind)), rules)
+    ]
+    whole = {**before, **sets}
+    return Step(
+        source=item.source,
+        key=item.key,
+        expected=reading.version if isinstance(reading, Revision) else None,
+        digests={kind: rules.digest for kind, rules in whole.items()},
+        texts=_texts(item, reading, whole, texts if whole.keys() == sets.keys() else ()),
+        changes=changes,
+    )
+
+
+def _texts(
+    item: Item, reading: Reading, sets: Mapping[Kind, RuleSet], texts: Sequence[SourceText]
+) -> tuple[SourceText, ...]:
+    """A store of documents keeps comments: it gets the document as somebody wrote it, where there is one."""
+    if len(item.kinds) == 1:
+        (rules,) = sets.values()
+        return (SourceText(item.key, json_list(rules), "json"),)
+    if len(texts) == 1 and texts[0].format == "yaml":
+        return tuple(texts)
+    stands = reading.texts if isinstance(reading, Revision) else ()
+    name = stands[0].name if len(stands) == 1 else "sentinel-rules.yaml"
+    return (SourceText(name, document(sets, name), "yaml"),)
+
+
+def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:
+    """Rules that were rolled back, whoever brings them again."""
+    return [
+        Objection(
+            "quarantine",
+            each.kind,
+            f"the {each.kind} rules {each.digest[:12]} were rolled back ({each.since:%Y-%m-%d %H:%M} UTC"
+            f"{f', by {each.by}' if each.by else ''}{f': {each.reason}' if each.reason else ''})",
+        )
+        for each in quarantined(source, item)
+        if step.digests.get(each.kind) == each.digest
+    ]
+
+
+def _too_long(step: Step, kind: Kind, max_bytes: int) -> list[Objection]:
+    size = max(len(text.content) for text in step.texts)
+    if size <= max_bytes:
+        return []
+    text = f"{step.source}: {size / 2**20:.1f} MiB; the limit is {max_bytes / 2**20:g} MiB"
+    return [Objection("size", kind, text)]

@@ -1,0 +1,323 @@
+"""`rules plan`, `apply` and `publish` into stores of every kind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentinel_core import datasources
+from sentinel_core.cli.exits import Exit
+from sentinel_core.publishing import PlanStale, carry_out, make_plan
+from sentinel_core.publishing.make import Wanted
+from sentinel_core.rules import Provenance, parse_rules
+from sentinel_core.settings import Guards
+from tests.cli.conftest import Ended, Project, Run, git
+from tests.services import etcd, nacos
+
+RULES = (
+    "flowRules:\n  - {resource: payment_invoke, grade: qps, count: 20}\n  - {resource: coupon, grade: qps, count: 5}\n"
+)
+
+
+class Shop:
+    """A repository with rules as code, and a store that they are published to."""
+
+    def __init__(self, here: Path, store: str, run: Run) -> None:
+        self.here, self.store, self.run = here, store, run
+        text = f'app: shop\nenvironment: prod\nrules: rules.yaml\nstores: ["{store}"]\n'
+        (here / "sentinel.yaml").write_text(text, encoding="utf-8")
+        git(here, "init", "-qb", "main")
+        self.commit(20, "First rules\n\nReason: opening day")
+
+    def write(self, count: float) -> None:
+        (self.here / "rules.yaml").write_text(RULES.replace("20", str(count)), encoding="utf-8")
+
+    def commit(self, count: float, message: str) -> str:
+        self.write(count)
+        git(self.here, "add", "rules.yaml")
+        git(self.here, "commit", "-qm", message)
+        return git(self.here, "rev-parse", "HEAD")
+
+    def standing(self) -> dict[str, Any]:
+        """What stands in the store: the count of payment_invoke, and the provenance."""
+        shown = self.run("rules", "show", "-o", "json")
+        assert shown.code == 0, shown.err
+        found: dict[str, Any] = json.loads(shown.out)
+        (revision,) = found["revisions"]
+        counts = {each["rule"]["resource"]: each["rule"]["count"] for each in found["rules"]}
+        return {"count": counts["payment_invoke"], **revision}
+
+
+@pytest.fixture(params=["file", "lists", "git", "etcd", "nacos-3-http", "nacos-2-http", "nacos-3-grpc"])
+def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
+    name, own = request.param, here.parent.name
+    if name == "etcd":
+        etcd.needed()
+        store = etcd.shared().uri(f"/publish/{own}")
+    elif name.startswith("nacos"):
+        major, transport = int(name[6]), name[8:]
+        nacos.needed(major)
+        store = nacos.shared(major).uri(group=own, transport=transport)
+    elif name == "git":
+        (here / "repo").mkdir()
+        git(here / "repo", "init", "-qb", "main")
+        git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
+        store = f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml"
+    elif name == "lists":
+        (here / "lists").mkdir()
+        store = f"file://{here}/lists?format=json"
+    else:
+        store = f"file://{here}/live.yaml"
+    return Shop(here, store, sentinelctl)
+
+
+@pytest.fixture
+def plain(here: Path, sentinelctl: Run) -> Shop:
+    """A store that costs nothing, for what is the same with all."""
+    (here / "lists").mkdir()
+    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
+
+
+def ok(ended: Ended) -> Ended:
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def has_provenance(shop: Shop) -> bool:
+    return not shop.store.startswith("file")
+
+
+def test_a_plan_is_reviewed_and_applied_exactly(shop: Shop) -> None:
+    planned = ok(shop.run("rules", "plan", "-o", "release.plan"))
+    assert "+ payment_invoke  qps ≤ 20" in planned.out
+    assert "Plan: 2 to add, 0 to change, 0 to remove." in planned.out
+    assert "guards: ok" in planned.err
+    applied = ok(shop.run("rules", "apply", "release.plan", "--yes", "-o", "json"))
+    (step,) = json.loads(applied.out)["steps"]
+    assert step["state"] == "written"
+    assert shop.standing()["count"] == 20
+    again = ok(shop.run("rules", "apply", "release.plan", "--yes"))
+    assert "already there" in again.out
+    assert "Nothing to do" in ok(shop.run("rules", "plan")).err
+
+
+def test_publishing_tells_the_store_who_committed_and_why(shop: Shop) -> None:
+    commit = shop.commit(21, "Raise it\n\nReason: sale")
+    ok(shop.run("rules", "publish", "--yes"))
+    found = shop.standing()
+    assert found["count"] == 21
+    if has_provenance(shop):
+        assert found["author"] == "Ada Example <ada@example.org>"
+        assert found["reason"] == "sale"
+    if shop.store.startswith(("etcd", "nacos")):
+        assert (found["commitHash"], found["channel"]) == (commit, "git")
+
+
+def test_a_store_that_has_moved_on_makes_the_plan_stale(shop: Shop) -> None:
+    ok(shop.run("rules", "publish", "--yes"))
+    shop.commit(25, "Raise it")
+    ok(shop.run("rules", "plan", "-o", "release.plan"))
+    shop.commit(30, "Raise it again")
+    ok(shop.run("rules", "publish", "--yes"))
+    stale = shop.run("rules", "apply", "release.plan", "--yes")
+    assert stale.code == Exit.CONFLICT
+    assert "nothing was written" in stale.err
+    assert shop.standing()["count"] == 30
+
+
+def test_a_guard_refuses_and_is_overruled_with_a_reason_that_is_kept(shop: Shop) -> None:
+    ok(shop.run("rules", "publish", "--yes"))
+    shop.commit(500, "Open the gates")
+    refused = shop.run("rules", "publish", "--yes")
+    assert refused.code == Exit.REFUSED
+    assert "jump: flow/payment_invoke/default count 20 → 500 (25×); the limit is 10×" in refused.err
+    assert "--allow-jump --reason" in refused.err
+    assert shop.standing()["count"] == 20
+    bare = shop.run("rules", "publish", "--yes", "--allow-jump")
+    assert bare.code == Exit.USAGE
+    done = ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--reason", "load test"))
+    assert "guard jump is overruled" in done.err
+    found = shop.standing()
+    assert found["count"] == 500
+    if has_provenance(shop):
+        assert found["reason"] == "load test (overruled: jump)"
+
+
+def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
+    commit = git(shop.here, "rev-parse", "HEAD")
+    ok(shop.run("rules", "publish", "--yes"))
+    assert ok(shop.run("rules", "drift")).out == ""
+    shop.write(25)
+    ok(shop.run("rules", "publish", "--yes", "--reason", "incident"))
+    found = shop.run("rules", "drift", "-o", "json")
+    assert found.code == Exit.DIFFERENCES
+    (difference,) = json.loads(found.out)["differences"]
+    assert (difference["direction"], difference["field"]) == ("changed", "count")
+    assert (difference["git"], difference["store"]) == (20, 25)
+    if has_provenance(shop):
+        assert difference["owner"]["reason"] == "incident"
+        assert difference["owner"]["channel"] == "cli"
+    assert commit[:12] in json.loads(found.out)["git"]
+
+
+def test_what_was_rolled_back_does_not_come_back_until_it_is_released(shop: Shop) -> None:
+    if shop.store.startswith("file"):
+        pytest.skip("a file keeps no history, so nothing can be rolled back")
+    ok(shop.run("rules", "publish", "--yes"))
+    bad = shop.commit(25, "Raise it")
+    ok(shop.run("rules", "publish", "--yes"))
+    kind = [] if shop.store.startswith("git") else ["--kind", "flow"]
+    back = ok(shop.run("rules", "rollback", *kind, "--reason", "queues grew", "--yes"))
+    assert "Under quarantine until released: flow" in back.err
+    assert shop.standing()["count"] == 20
+    for line in (["rules", "publish", "--yes"], ["rules", "publish", f"git:{bad}", "--yes"]):
+        again = shop.run(*line)
+        assert again.code == Exit.REFUSED
+        assert "queues grew" in again.err
+        assert "sentinelctl rules release" in again.err
+    listed = json.loads(ok(shop.run("rules", "quarantine", "-o", "json")).out)["quarantined"]
+    assert [(each["kind"], each["reason"]) for each in listed] == [("flow", "queues grew")]
+    digest = listed[0]["digest"][:12]
+    ok(shop.run("rules", "release", digest, "--reason", "the pool is larger now", "--yes"))
+    assert "Nothing is under quarantine" in ok(shop.run("rules", "quarantine")).err
+    ok(shop.run("rules", "publish", "--yes"))
+    assert shop.standing()["count"] == 25
+
+
+# -- the same with every store -----------------------------------------------------------------------------------------
+
+
+def test_rules_that_are_not_committed_need_a_reason(plain: Shop) -> None:
+    plain.write(22)
+    ok(plain.run("rules", "plan"))
+    refused = plain.run("rules", "publish", "--yes")
+    assert (refused.code, "not as it was committed" in refused.err) == (Exit.USAGE, True)
+    assert plain.run("rules", "plan", "-o", "x.plan").code == Exit.USAGE
+    assert not (plain.here / "x.plan").exists()
+    ok(plain.run("rules", "publish", "--yes", "--reason", "incident"))
+
+
+def test_any_side_can_be_published(plain: Shop) -> None:
+    first = git(plain.here, "rev-parse", "HEAD")
+    plain.commit(25, "Raise it")
+    ok(plain.run("rules", "publish", "--yes"))
+    ok(plain.run("rules", "publish", f"git:{first}", "--yes"))
+    assert plain.standing()["count"] == 20
+    assert "count  20 → 25" in ok(plain.run("rules", "plan", "git:HEAD")).out
+
+
+def test_drift_tells_on_which_side_a_rule_is(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    (plain.here / "rules.yaml").write_text(RULES.replace("coupon", "voucher"))
+    git(plain.here, "commit", "-qam", "Call it voucher")
+    found = plain.run("rules", "drift")
+    assert found.code == Exit.DIFFERENCES
+    assert sorted(line.split()[:2] for line in found.out.splitlines()[2:]) == [["+", "coupon"], ["-", "voucher"]]
+    assert "only in git" in found.out
+    assert "only in store" in found.out
+    assert "1 only in store, 1 only in git" in found.err
+
+
+def test_a_write_is_confirmed(plain: Shop) -> None:
+    refused = plain.run("rules", "publish")
+    assert refused.code == Exit.USAGE
+    assert "must be confirmed" in refused.err
+    assert not list((plain.here / "lists").iterdir())
+
+
+def test_a_dry_run_writes_nothing(plain: Shop) -> None:
+    assert "Dry run" in ok(plain.run("rules", "publish", "--dry-run")).err
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    assert "Dry run" in ok(plain.run("rules", "apply", "x.plan", "--dry-run")).err
+    assert not list((plain.here / "lists").iterdir())
+
+
+@pytest.mark.parametrize("count", [20, 21])
+def test_exit_codes_as_terraform_has_them(plain: Shop, count: int) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    plain.commit(count, "Maybe raise it") if count != 20 else None
+    assert plain.run("rules", "plan", "--detailed-exitcode").code == (0 if count == 20 else 2)
+    assert plain.run("rules", "plan", "missing.yaml", "--detailed-exitcode").code == 1
+    assert plain.run("rules", "plan", "missing.yaml").code == Exit.USAGE
+
+
+def test_several_stores_are_not_written_at_once(plain: Shop) -> None:
+    text = (plain.here / "sentinel.yaml").read_text().replace("]", f', "file://{plain.here}/other.yaml"]')
+    (plain.here / "sentinel.yaml").write_text(text)
+    refused = plain.run("rules", "publish", "--yes")
+    assert (refused.code, "--store with one of them" in refused.err) == (Exit.BAD_SETTINGS, True)
+    ok(plain.run("rules", "publish", "--yes", "--store", f"file://{plain.here}/other.yaml"))
+    assert (plain.here / "other.yaml").read_text() == RULES
+
+
+def test_a_kind_that_loses_all_its_rules_is_typed_by_name(plain: Shop, sentinelctl: Run) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    (plain.here / "rules.yaml").write_text("flowRules: []\n")
+    assert plain.run("rules", "publish", "--yes", "--reason", "x").code == Exit.REFUSED
+    allowed = ("--allow-empty", "--reason", "closing")
+    assert plain.run("rules", "publish", *allowed).code == Exit.USAGE, "it is asked for"
+    ok(plain.run("rules", "publish", "--yes", *allowed))
+    assert json.loads((plain.here / "lists/sentinel-flow-rules.json").read_text()) == []
+
+
+def test_who_published_is_the_pipeline_where_there_is_one(
+    here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etcd.needed()
+    shop = Shop(here, etcd.shared().uri(f"/publish/{here.parent.name}"), sentinelctl)
+    monkeypatch.setenv("GITHUB_ACTOR", "chen")
+    monkeypatch.setenv("GITHUB_RUN_ID", "42")
+    ok(shop.run("rules", "publish", "--yes"))
+    key = f"/sentinel/publish/{here.parent.name}/sentinel-flow-rules.provenance"
+    kept = json.loads(etcd.shared().ctl("get", "--print-value-only", key))
+    assert kept["publishedBy"] == "chen (GitHub Actions run 42)"
+    assert kept["planId"].startswith("p-")
+
+
+def test_of_two_who_publish_at_once_each_change_stands_in_the_history_or_was_refused(
+    here: Path,
+) -> None:
+    """A hundred changes by two pipelines that know nothing of each other."""
+    etcd.needed()
+    store = etcd.shared().uri(f"/publish/{here.parent.name}")
+    done: dict[int, str] = {}
+    both = threading.Barrier(2)
+
+    def pipeline(offset: int) -> None:
+        source = datasources.open(store)
+        for round_number in range(50):
+            count = 1000 + 2 * round_number + offset
+            rules = parse_rules("flow", json.dumps([{"resource": "a", "grade": 1, "count": count}]).encode())
+            plan = make_plan(
+                source, store, Wanted("r", {"flow": rules}), environment="prod",
+                provenance=Provenance(channel="cli", reason=str(count)), policy=Guards(), max_bytes=10**6,
+            ).plan  # fmt: skip
+            both.wait(10)
+            try:
+                (outcome,) = carry_out(plan, source)
+                done[count] = outcome.state if outcome.error is None else type(outcome.error).__name__
+            except PlanStale:
+                done[count] = "stale"
+        source.close()
+
+    threads = [threading.Thread(target=pipeline, args=(offset,)) for offset in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    source = datasources.open(store)
+    (item,) = source.items(["flow"])
+    kept = {int(revision.provenance.reason or 0) for revision in source.history(item, limit=1000)}  # type: ignore[attr-defined]
+    source.close()
+    assert len(done) == 100
+    assert kept == {count for count, state in done.items() if state == "written"}
+    assert set(done.values()) <= {"written", "stale", "SourceConflict"}
+    assert 50 <= len(kept) < 100, "of each pair one was first"
+
+
+def test_a_project_in_git_is_published_to_its_own_store(project: Project, sentinelctl: Run) -> None:
+    assert "Nothing to do" in ok(sentinelctl("rules", "publish", "--yes")).err

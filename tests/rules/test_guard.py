@@ -1,0 +1,128 @@
+"""Guards: what a publish may not do unless somebody says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from sentinel_core.rules import RuleSet, parse_rules
+from sentinel_core.rules.guard import Objection, objections
+from sentinel_core.settings import Guards
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_removed_percent: float = 30
+    max_jump: float = 10
+    forbid_zero: bool = True
+    max_rules: int = 5
+
+
+def sets(**lists: list[dict[str, Any]]) -> dict[str, RuleSet]:
+    return {kind: parse_rules(kind, json.dumps(rules).encode()) for kind, rules in lists.items()}
+
+
+def flow(*names: str, count: float = 10) -> list[dict[str, Any]]:
+    return [{"resource": name, "grade": 1, "count": count} for name in names]
+
+
+def against(old: dict[str, RuleSet], new: dict[str, RuleSet], limits: Limits | Guards | None = None) -> list[Objection]:
+    return objections(old, new, limits or Limits())
+
+
+def told(old: dict[str, RuleSet], new: dict[str, RuleSet], limits: Limits | None = None) -> list[tuple[str, str]]:
+    return [(each.guard, each.kind) for each in against(old, new, limits)]
+
+
+def test_the_settings_are_a_policy() -> None:
+    assert against(sets(flow=flow("a")), sets(flow=flow("a", "b")), Guards()) == []
+
+
+def test_a_kind_that_is_emptied_is_told_as_that_and_as_nothing_else() -> None:
+    (found,) = against(sets(flow=flow("a", "b", "c")), sets(flow=[]))
+    assert (found.guard, found.text) == ("empty", "all 3 flow rules would disappear")
+    assert found.resources == ("a", "b", "c")
+
+
+def test_a_kind_that_was_empty_may_stay_so_and_one_that_is_not_carried_stays_as_it_is() -> None:
+    assert told(sets(flow=[]), sets(flow=[])) == []
+    assert told(sets(flow=flow("a"), degrade=[]), sets(degrade=[])) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "guards"),
+    [
+        ("abcde", []),
+        ("abcd", ["last"]),
+        ("abc", ["shrink", "last"]),
+        ("a", ["shrink", "last"]),
+    ],
+)
+def test_a_share_of_the_rules_may_go_and_a_single_one_whatever_its_share(left: str, guards: list[str]) -> None:
+    assert [name for name, _ in told(sets(flow=flow(*"abcde")), sets(flow=flow(*left)))] == guards
+
+
+def test_how_much_would_go_is_told_with_the_limit() -> None:
+    found = against(sets(flow=flow(*"abcde")), sets(flow=flow(*"ab")))
+    assert found[0].text == "60 % of the flow rules would disappear (3 of 5); the limit is 30 %"
+    assert found[0].resources == ("c", "d", "e")
+
+
+def test_a_resource_with_a_rule_of_another_kind_has_not_lost_its_last() -> None:
+    breaker = [{"resource": "b", "grade": 1, "count": 0.5, "timeWindow": 10}]
+    assert told(sets(flow=flow("a", "b"), degrade=breaker), sets(flow=flow("a"), degrade=breaker)) == []
+    assert told(sets(flow=flow("a", "b"), degrade=breaker), sets(flow=flow("a"))) == [], "it stays in the other kind"
+    assert told(sets(flow=flow("a", "b")), sets(flow=flow("a"), degrade=breaker)) == [], "it moves to the other kind"
+    assert told(sets(flow=flow("a", "b")), sets(flow=flow("a"))) == [("last", "flow")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "guards"),
+    [
+        (10, 100, []),
+        (10, 101, ["jump"]),
+        (100, 10, []),
+        (101, 10, ["jump"]),
+        (10, 0, ["zero"]),
+        (0, 10, ["jump"]),
+        (0, 0, []),
+    ],
+)
+def test_a_threshold_may_change_by_so_much(old: float, new: float, guards: list[str]) -> None:
+    assert [name for name, _ in told(sets(flow=flow("a", count=old)), sets(flow=flow("a", count=new)))] == guards
+
+
+def test_a_jump_is_told_with_both_values_and_the_factor() -> None:
+    (found,) = against(sets(flow=flow("a")), sets(flow=flow("a", count=500)))
+    assert found.text == "flow/a/default count 10 → 500 (50×); the limit is 10×"
+
+
+def test_a_new_rule_that_blocks_everything_is_told_unless_that_is_allowed() -> None:
+    new = sets(flow=flow("a", count=0))
+    assert told(sets(flow=[]), new) == [("zero", "flow")]
+    assert told(sets(flow=[]), new, Limits(forbid_zero=False)) == []
+    assert told(sets(flow=flow("a")), new, Limits(forbid_zero=False)) == []
+
+
+def test_thresholds_of_every_kind_are_watched() -> None:
+    breaker = {"resource": "b", "grade": 0, "count": 100, "timeWindow": 10}
+    business = {"resource": "b", "bizMetricType": "PAY_FAIL_RATE", "stateWindowMs": 1000, "windowIntervalMs": 1000}
+    old = sets(
+        degrade=[{**breaker, "slowRatioThreshold": 0.01}],
+        biz_metric=[{**business, "threshold": 2}],
+        system=[{"qps": 9}],
+    )
+    new = sets(
+        degrade=[{**breaker, "slowRatioThreshold": 0.5}],
+        biz_metric=[{**business, "threshold": 60}],
+        system=[{"qps": 99}],
+    )
+    assert told(old, new) == [("jump", "degrade"), ("jump", "biz_metric"), ("jump", "system")]
+
+
+def test_too_many_rules_are_told() -> None:
+    (found,) = against({}, sets(flow=flow(*"abcdef")))
+    assert (found.guard, found.text) == ("size", "6 flow rules; the limit is 5")
