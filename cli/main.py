@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": Lazy("sentinel_core.cli.demo.command:demo", "Show the whole loop on this machine, no server needed."),
     "doctor": Lazy("sentinel_core.cli.doctor:doctor", "Check settings, stores, rules, outbox and audit store."),
     "rules": Lazy("sentinel_core.cli.rules:rules", "Validate, compare, explain and roll back rules."),
+    "sync": Lazy("sentinel_core.cli.sync:sync", "Keep a store at what is committed on a branch."),
     "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
     "instances": Lazy("sentinel_core.cli.instances:instances", "Running services, and which rules they have."),
     "biz": Lazy("sentinel_core.cli.biz:biz", "Watch business metrics, and draw thresholds from what was seen."),

@@ -321,3 +321,36 @@ def test_of_two_who_publish_at_once_each_change_stands_in_the_history_or_was_ref
 
 def test_a_project_in_git_is_published_to_its_own_store(project: Project, sentinelctl: Run) -> None:
     assert "Nothing to do" in ok(sentinelctl("rules", "publish", "--yes")).err
+
+
+# -- sync --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
+    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
+    assert "published" in ok(plain.run("sync", git_uri, "--once")).out
+    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
+    (plain.here / "lists/sentinel-flow-rules.json").write_text("[]")
+    assert plain.run("sync", git_uri, "--once").code == Exit.DIFFERENCES
+    assert "healed" in ok(plain.run("sync", git_uri, "--once", "--drift", "heal")).out
+    plain.commit(5000, "Open the gates")
+    assert plain.run("sync", git_uri, "--once").code == Exit.REFUSED
+    (plain.here / "rules.yaml").write_text("flowRules: 5\n")
+    git(plain.here, "commit", "-qam", "A mistake")
+    assert plain.run("sync", git_uri, "--once").code == Exit.INVALID_RULES
+
+
+def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:
+    plain.write(20)
+    script = (
+        f'$SENTINELCTL sync "git+file://{plain.here}?ref=main&path=rules.yaml" --interval 100ms -o ndjson > told & '
+        "pid=$!; for i in $(seq 100); do [ -s told ] && break; sleep 0.1; done; "
+        f"sed -i s/20/30/ rules.yaml; git commit -qam 'Raise it'; "
+        "for i in $(seq 100); do [ $(grep -c published told) -ge 2 ] && break; sleep 0.1; done; "
+        "kill -INT $pid; wait $pid; echo ended $?"
+    )
+    ended = process(script=f"set -m; {script}")
+    assert "ended 130" in ended.out
+    told = [json.loads(line) for line in (plain.here / "told").read_text().splitlines()]
+    assert [each["state"] for each in told if each["state"] != "in sync"] == ["published", "published"]
+    assert plain.standing()["count"] == 30

@@ -1,0 +1,89 @@
+"""`sentinelctl sync`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from sentinel_core import datasources
+from sentinel_core.cli.actor import actor
+from sentinel_core.cli.app import App, env_option, output_options, pass_app
+from sentinel_core.cli.exits import BadSettings, Exit
+from sentinel_core.cli.moments import local, utc_now
+from sentinel_core.cli.output import View
+from sentinel_core.cli.stores import opened, store_uris
+from sentinel_core.cli.text import Span, Styled
+from sentinel_core.publishing.sync import Settings, Synced
+from sentinel_core.publishing.sync import sync as look
+from sentinel_core.settings import parse_duration
+
+CODES = {
+    "in sync": Exit.DONE,
+    "published": Exit.DONE,
+    "healed": Exit.DONE,
+    "drifted": Exit.DIFFERENCES,
+    "refused": Exit.REFUSED,
+    "invalid": Exit.INVALID_RULES,
+    "absent": Exit.ERROR,
+    "failed": Exit.ERROR,
+}
+COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "red", "failed": "red"}
+
+
+@click.command()
+@click.argument("git", metavar="GIT")
+@click.option("--store", metavar="URI", help="Store to keep there (default: the only one of the settings).")
+@click.option("--once", is_flag=True, help="Look once and end; the exit code says what was found.")
+@click.option("--interval", metavar="TIME", default="30s", show_default=True, help="Pause between two looks.")
+@click.option(
+    "--drift",
+    type=click.Choice(["report", "heal"]),
+    default="report",
+    show_default=True,
+    help="What happens to edits in the store: they are told and stay, or Git is published over them.",
+)
+@env_option
+@output_options
+@pass_app
+def sync(app: App, git: str, store: str | None, once: bool, interval: str, drift: Any) -> int:
+    """Keep a store at what is committed on a branch.
+
+    GIT is the repository: git+file:///srv/rules.git?ref=main&path=rules, or its URL. What is valid and passes the
+    guards is published; what is not is told and skipped. Rules under quarantine are never published, so a rollback
+    stands. Without --once it goes on until it is interrupted, and tells only what is new.
+    """
+    uris = (store,) if store else store_uris(app)
+    if len(uris) > 1:
+        raise BadSettings(f"the settings name {len(uris)} stores", next_step=f"add --store with one: {', '.join(uris)}")
+    try:
+        pause = float(str(parse_duration(interval)))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--interval") from error
+    guards = app.settings.guards
+    settings = Settings(
+        datasources.mask_uri(uris[0]), app.environment, guards, guards.max_bytes, drift=drift, published_by=actor()
+    )
+    with opened(app, git) as source, opened(app, uris[0]) as target:
+        found = look(source, target, settings)
+        app.out.show(_view(found))
+        while not once and not app.out.closed:
+            threading.Event().wait(max(pause, 0.1))
+            before, found = found, look(source, target, settings)
+            if (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
+                app.out.show(_view(found))
+    return CODES[found.state]
+
+
+def _view(found: Synced) -> View:
+    document = {"state": found.state, "commit": found.commit, "text": found.text, "changes": found.changes}
+    first, *rest = found.text.splitlines()
+
+    def lines(_: bool) -> Iterator[Sequence[Span]]:
+        state = Styled(found.state, COLOURS[found.state]) if found.state in COLOURS else found.state
+        yield (local(utc_now()), "  ", (found.commit or "–")[:12], "  ", state, "  ", first)
+        yield from ((f"  {line}",) for line in rest)
+
+    return View(document=document, items=[document], names=[found.state], lines=lines)

@@ -1,0 +1,182 @@
+"""Keeping a store at what is committed: one look at both sides, and what comes of it.
+
+A change in Git is published where it is valid and no guard objects. A store whose rules are not those that were
+published last was edited: the policy says whether that is reported, and left alone whatever Git says, or healed. Rules
+under quarantine are never published, so a rollback stands until it is released or Git has other rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes, Item, Readable
+from sentinel_core.publishing.carry_out import PlanStale, carry_out
+from sentinel_core.publishing.make import Proposal, Wanted, make_plan
+from sentinel_core.publishing.plan import Step
+from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+from sentinel_core.rules.guard import Policy
+
+NOTE = "sync"
+FORMAT_VERSION = 1
+Drift = Literal["report", "heal"]
+State = Literal["in sync", "published", "healed", "drifted", "refused", "invalid", "absent", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a look found, and what was done."""
+
+    state: State
+    commit: str | None
+    """Of the rules in Git; None where nothing stands there."""
+    text: str
+    """For people: why, in one line or more."""
+    changes: int = 0
+    """Fields and rules that differ, or differed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is synchronised, and how."""
+
+    uri: str
+    """Of the store, without credentials."""
+    environment: str
+    policy: Policy
+    max_bytes: int
+    drift: Drift = "report"
+    published_by: str | None = None
+
+
+def sync(git: Readable, store: Readable, settings: Settings) -> Synced:
+    """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause."""
+    try:
+        found = _committed(git)
+        if found is None:
+            return Synced("absent", None, f"{git.uri} holds no rules; nothing is published, nothing is removed")
+        revision, sets, texts = found
+        return _compared(revision, sets, texts, store, settings)
+    except RuleRejected as rejection:
+        return Synced("invalid", None, f"what is committed is not valid and is not published:\n{rejection}")
+    except PlanStale:
+        return Synced("failed", None, "somebody else wrote in between; the next look decides")
+    except DatasourceError as error:
+        return Synced("failed", None, str(error))
+
+
+def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], Sequence[SourceText]] | None:
+    sets: dict[Kind, RuleSet] = {}
+    newest: Revision | None = None
+    texts: Sequence[SourceText] = ()
+    for item in git.items(KINDS):
+        reading = git.read(item)
+        if isinstance(reading, Absent):
+            continue
+        sets |= parse_revision(reading, item.kinds)
+        texts = () if newest else reading.texts
+        newest = _newer(newest, reading)
+    return (newest, sets, texts) if newest is not None else None
+
+
+def _newer(one: Revision | None, other: Revision) -> Revision:
+    if one is None or one.provenance.committed_at is None or other.provenance.committed_at is None:
+        return other
+    return other if other.provenance.committed_at > one.provenance.committed_at else one
+
+
+def _compared(
+    revision: Revision, sets: dict[Kind, RuleSet], texts: Sequence[SourceText], store: Readable, settings: Settings
+) -> Synced:
+    commit = revision.version
+    provenance = replace(
+        revision.provenance, environment=settings.environment, published_by=settings.published_by, channel="git"
+    )
+    proposal = make_plan(
+        store,
+        settings.uri,
+        Wanted(f"git {commit[:12]}", sets, texts),
+        environment=settings.environment,
+        provenance=replace(provenance, reason=provenance.reason or f"sync to {commit[:12]}"),
+        policy=settings.policy,
+        max_bytes=settings.max_bytes,
+    )
+    changes = len(proposal.plan.changes)
+    if not proposal.plan.steps:
+        return Synced("in sync", commit, "the store holds what is committed")
+    edits = _edits(store, proposal)
+    if edits and settings.drift == "report":
+        return Synced("drifted", commit, f"edited in the store, not in Git: {'; '.join(edits)}", changes)
+    if proposal.objections:
+        told = "\n".join(f"{each.guard}: {each.text}" for each in proposal.objections)
+        return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
+    return _written(proposal, store, commit, changes, edits)
+
+
+def _written(proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str]) -> Synced:
+    plan = proposal.plan
+    if edits:
+        reason = f"back to {commit[:12]}, as committed ({'; '.join(edits)})"
+        plan = replace(plan, provenance=replace(plan.provenance, reason=reason))
+    outcomes = carry_out(plan, store)
+    for outcome in outcomes:
+        if outcome.error is None and outcome.state != "not tried":
+            _remember(store, outcome.step, commit)
+    failed = next((each for each in outcomes if each.error is not None), None)
+    if failed is not None:
+        return Synced("failed", commit, f"not everything was written: {failed.error}", changes)
+    return Synced("healed" if edits else "published", commit, f"{changes} changes written", changes)
+
+
+def _edits(store: Readable, proposal: Proposal) -> list[str]:
+    """Who has edited the store since rules of Git were published there, a text an item."""
+    items = {item.source: item for item in store.items(KINDS)}
+    told = []
+    for step in proposal.plan.steps:
+        item = items[step.source]
+        published, reading = _remembered(store, item), store.read(item)
+        if published is None or isinstance(reading, Absent) or reading.provenance.channel == "git":
+            continue
+        if _digests(reading, item) != published:
+            told.append(_edit(item, reading))
+    return told
+
+
+def _edit(item: Item, reading: Revision) -> str:
+    provenance = reading.provenance
+    who = provenance.author or provenance.published_by or "somebody"
+    what = "rolled back" if provenance.rollback_of else "edited"
+    why = f": {provenance.reason}" if provenance.reason else ""
+    return f"{'/'.join(item.kinds) if len(item.kinds) == 1 else 'rules'} {what} by {who} ({provenance.channel}){why}"
+
+
+def _digests(reading: Revision, item: Item) -> dict[Kind, str] | None:
+    try:
+        return {kind: rules.digest for kind, rules in parse_revision(reading, item.kinds).items()}
+    except RuleRejected:
+        return None
+
+
+def _remember(store: Readable, step: Step, commit: str) -> None:
+    """Which rules of Git were published last, so that an edit is told from a change in Git. That it cannot be kept only
+    means that the next difference counts as one of Git."""
+    if not isinstance(store, HasNotes):
+        return
+    item = next(item for item in store.items(KINDS) if item.source == step.source)
+    content = json.dumps({"formatVersion": FORMAT_VERSION, "commit": commit, "digests": dict(step.digests)}).encode()
+    with suppress(DatasourceError):
+        stands = store.note(item, NOTE)
+        if stands != content:
+            store.write_note(item, NOTE, content, expected=stands, why=f"Synchronise with {commit[:12]}")
+
+
+def _remembered(store: Readable, item: Item) -> dict[Kind, str] | None:
+    content = store.note(item, NOTE) if isinstance(store, HasNotes) else None
+    try:
+        found = json.loads(content)["digests"] if content is not None else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
