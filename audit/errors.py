@@ -9,6 +9,7 @@ AuditError
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
 ├── EventInvalid          bytes that are not one of our events
 ├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
+├── LibraryMissing        what was asked for needs an extra that is not installed
 ├── CheckpointsUnusable   the file of checkpoints cannot be read or written
 └── QueryInvalid          a question that cannot be understood; says what can be written instead
 """
@@ -55,6 +56,10 @@ class EventInvalid(AuditError):
 
 class KeyUnusable(AuditError):
     """Messages hold nothing of the key."""
+
+
+class LibraryMissing(AuditError):
+    """The message says what to install."""
 
 
 class CheckpointsUnusable(AuditError):

@@ -11,7 +11,6 @@ import io
 import os
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 import threading
@@ -257,29 +256,11 @@ def _document(view: View) -> dict[str, Any]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """All of the text or nothing: a reader never sees half a document. What is no file (a pipe, `/dev/null`) is written
-    to and never replaced; a symbolic link stays one, its target is what is replaced."""
-    part: Path | None = None
+    from sentinel_core.cli.files import written_whole
+
     try:
-        if _is_replaceable(path):
-            real = Path(os.path.realpath(path))
-            part = real.with_name(f".{real.name}.{os.getpid()}.part")
-            part.write_text(text, encoding="utf-8", errors="backslashreplace")
-            part.replace(real)
-        else:
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        with written_whole(path) as file:
+            file.write(text.encode("utf-8", errors="backslashreplace"))
     except (OSError, ValueError) as error:
-        if part is not None:
-            with suppress(OSError, ValueError):
-                part.unlink(missing_ok=True)
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"--json-into {path}: {reason}") from error
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Whether nothing stands there, or a regular file, at the end of all links. Raises OSError where that cannot be
-    told."""
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        return True

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query.interval import Interval, between, since, window
 from sentinel_core.audit.redact import mask_text
-from sentinel_core.audit.store.contract import Condition, Query, Test
+from sentinel_core.audit.store.contract import Condition, Order, Query, Test
 from sentinel_core.rules import KINDS
 
 MAX_LENGTH = 1000
@@ -69,17 +69,24 @@ class Question:
     interval: Interval | None
     """The window the text names; None where it names none."""
 
-    def query(self, *, limit: int = 50, after: str | None = None) -> Query:
+    def query(self, *, limit: int = 50, after: str | None = None, order: Order = "time") -> Query:
         """What a store is asked. Moves of breakers and what instances run are no changes of rules: only a question
         about types finds them, and moves one about actions."""
+        return replace(self.of_every_type(limit=limit, after=after, order=order), conditions=self._of_changes())
+
+    def of_every_type(self, *, limit: int, after: str | None = None, order: Order = "time") -> Query:
+        """The same of all events, whatever they tell of."""
+        start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
+        return Query(self.conditions, start, end, limit, after, order)
+
+    def _of_changes(self) -> tuple[Condition, ...]:
         conditions = self.conditions
         asked = {condition.column for condition in conditions}
         if "type" not in asked:
             conditions += (Condition("type", "is", (TYPES["applied"],), negated=True),)
         if not asked & {"type", "action"}:
             conditions += (Condition("action", "is", ("moved",), negated=True),)
-        start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
-        return Query(conditions, start, end, limit, after)
+        return conditions
 
 
 def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:

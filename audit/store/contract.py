@@ -19,6 +19,11 @@ COLUMNS = (
 )  # fmt: skip
 """What can be asked for, besides the numeric value of a rule's field; `digest` is that of the new rules."""
 
+Order = Literal["time", "arrival"]
+"""`time`: newest first; `arrival`: in the order in which the store took them, oldest first."""
+END = "end"
+"""As `Query.after` in the order of arrival: nothing of what is there, all that arrives from now on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -33,7 +38,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """All conditions hold, and `start <= time < end`. Newest first."""
+    """All conditions hold, and `start <= time < end`."""
 
     conditions: tuple[Condition, ...] = ()
     start: datetime | None = None
@@ -41,7 +46,8 @@ class Query:
     limit: int = 50
     """1 to 10,000."""
     after: str | None = None
-    """`Page.next` of the page before."""
+    """`Page.next` of a page before, in the same order."""
+    order: Order = "time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, newest first, and where the next page begins (None at the end)."""
+    """Rows in the order of the query, and where the next page begins.
+
+    In the order of time that is None at the end. In the order of arrival it is always given, as what arrives later
+    follows; a page of fewer rows than `limit` ends with what is there now."""
 
     rows: tuple[Row, ...]
     next: str | None
@@ -124,10 +133,14 @@ class AuditStore(Protocol):
         adds only a sighting. Raises EventRefused for an event that can never be taken."""
 
     def query(self, query: Query) -> Page:
-        """Rows in falling order of (time, arrival). Raises QueryInvalid for a cursor that is none."""
+        """Rows in falling order of (time, arrival), or in rising order of arrival, where the rows of an event stand
+        together. Raises QueryInvalid for a cursor that is none."""
 
     def get(self, event_id: str) -> Event | None:
         """The whole event, by its id or a beginning of it that is unique (8 characters or more)."""
+
+    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
+        """The whole events of these heads, in their order; those that are gone are left out."""
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """Changes of all kinds by the same revision, commit or plan, the event's own included, oldest first."""

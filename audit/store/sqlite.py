@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store._walk import HEADS, walk
-from sentinel_core.audit.store._where import cursor, narrowed, select
+from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Read, Writer
-from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
+from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting
 
 SHORTEST_ID = 8
 
@@ -30,6 +30,12 @@ _TEXTS = tuple(field.name for field in fields(EventHead) if field.name not in {"
 _HEAD = (*_TEXTS, "time", *_FLAGS)
 _HEAD_SQL = ", ".join(f'e."{name}"' for name in _HEAD)
 _ROW_SQL = f"{_HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
+_EVENT_SQL = "e.id, e.source, e.type, e.subject, e.time, b.data"
+_EVENTS = f"""
+    SELECT {_EVENT_SQL} FROM json_each(?) asked CROSS JOIN events e
+        ON e.id = asked.value ->> 0 AND e.source = asked.value ->> 1
+    CROSS JOIN bodies b ON b.event = e.seq ORDER BY asked.key
+"""  # noqa: S608  own names
 _RELATED = f"""
     SELECT {_ROW_SQL} FROM events e LEFT JOIN changes c ON c.event = e.seq
     WHERE e.type = ?1 AND e.initial = 0 AND e.environment IS ?2
@@ -90,27 +96,45 @@ class SqliteStore:
 
     def query(self, query: Query) -> Page:
         """See `AuditStore`."""
+        if query.order == "arrival":
+            return self._by_arrival(query)
         statement, values = select(narrowed(query, self._all), _ROW_SQL)
         found = self._all(statement, values)
         rows = tuple(_row(row) for row in found[: query.limit])
         is_more = len(found) > query.limit
         return Page(rows, cursor(*found[query.limit - 1][-3:]) if is_more else None)
 
+    def _by_arrival(self, query: Query) -> Page:
+        """Numbers of rows never fall, so a position beyond the last is one of another file: all of this one is new."""
+        asked = narrowed(query, self._all)
+        self._check_it_exists()
+        with self._database.read() as connection:
+            (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+            if query.after == END:
+                return Page((), behind(last))
+            if query.after is not None and place_of(query.after) > last:
+                asked = replace(asked, after=None)
+            found = connection.execute(*select(asked, _ROW_SQL)).fetchall()
+        rows = tuple(_row(row) for row in found[: query.limit])
+        return Page(rows, cursor(*found[query.limit - 1][-3:]) if len(found) > query.limit else behind(last))
+
     def get(self, event_id: str) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
         if len(event_id) < SHORTEST_ID:
             raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
         found = self._all(
-            "SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM events e JOIN bodies b ON b.event = e.seq "
-            "WHERE e.id >= ? AND e.id < ? LIMIT 2",
+            f"SELECT {_EVENT_SQL} FROM events e JOIN bodies b ON b.event = e.seq WHERE e.id >= ? AND e.id < ? LIMIT 2",  # noqa: S608  own names
             [storable(event_id), f"{storable(event_id)}\U0010ffff"],
         )
         if len(found) > 1:
             raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
         if not found:
             return None
-        identity, source, kind_of_event, subject, time, data = found[0]
-        return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), unpack(data))
+        return _event(found[0])
+
+    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
+        """See `AuditStore`."""
+        return list(map(_event, self._all(_EVENTS, [json.dumps([(head.id, head.source) for head in heads])])))
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """See `AuditStore`."""
@@ -141,6 +165,11 @@ class SqliteStore:
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
             raise StoreUnavailable(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+
+
+def _event(found: Sequence[Any]) -> Event:
+    identity, source, kind_of_event, subject, time, data = found
+    return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), unpack(data))
 
 
 def _row(row: Sequence[Any]) -> Row:
