@@ -7,6 +7,7 @@ AuditError
 │   └── PublisherMisconfigured  it can never be reached as the settings stand
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
+│   └── StoreMissing            there is none yet; the first event makes it
 ├── EventInvalid          bytes that are not one of our events
 ├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
 ├── LibraryMissing        what was asked for needs an extra that is not installed
@@ -48,6 +49,10 @@ class EventRefused(AuditError):
 
 class StoreUnavailable(AuditError):
     """The store cannot answer or take events now."""
+
+
+class StoreMissing(StoreUnavailable):
+    """No event has arrived yet."""
 
 
 class EventInvalid(AuditError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -59,6 +60,10 @@ class Output:
     def closed(self) -> bool:
         """True once nobody reads stdout any more; endless commands stop here."""
         return self._stdout.closed
+
+    def is_read(self) -> bool:
+        """Whether somebody may still read stdout, found out without writing: what waits ends with its reader."""
+        return self._stdout.is_read()
 
     def show(self, view: View) -> None:
         """Writes the view in the form that was asked for, and to `--json-into` as well."""
@@ -168,6 +173,16 @@ class _Stream:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
+    def is_read(self) -> bool:
+        if self.closed or self._stream is None:
+            return False
+        poll = select.poll()
+        try:
+            poll.register(self._stream, 0)
+            return not poll.poll(0)
+        except (OSError, ValueError):
+            return True  # no descriptor that could be asked
+
     def render(self, spans: Sequence[Span]) -> str:
         return "".join(self._span(span) for span in spans)
 
@@ -228,15 +243,22 @@ def wants_colour(*, terminal: bool) -> bool:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Span]]) -> Iterator[Sequence[Span]]:
     """Lines of a table, aligned by display width; the header is dim, cells may be coloured."""
-    widths = [display_width(header) for header in headers]
+    widths = widths_of(rows, [display_width(header) for header in headers])
+    yield aligned([Styled(header, "dim") for header in headers], widths)
+    for row in rows:
+        yield aligned(row, widths)
+
+
+def widths_of(rows: Sequence[Sequence[Span]], least: Sequence[int]) -> list[int]:
+    """How wide each column must be."""
+    widths = list(least)
     for row in rows:
         widths = [max(width, display_width(visible(_text(cell)))) for width, cell in zip(widths, row, strict=True)]
-    yield _row([Styled(header, "dim") for header in headers], widths)
-    for row in rows:
-        yield _row(row, widths)
+    return widths
 
 
-def _row(cells: Sequence[Span], widths: Sequence[int]) -> list[Span]:
+def aligned(cells: Sequence[Span], widths: Sequence[int]) -> list[Span]:
+    """A line of a table."""
     line: list[Span] = []
     for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
         if index:

@@ -12,7 +12,7 @@ from typing import Any
 from sentinel_core.audit.chain import Head, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
+from sentinel_core.audit.errors import QueryInvalid, StoreMissing, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
 from sentinel_core.audit.instants import from_milliseconds
@@ -164,7 +164,7 @@ class SqliteStore:
 
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
-            raise StoreUnavailable(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+            raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
 
 
 def _event(found: Sequence[Any]) -> Event:

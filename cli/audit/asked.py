@@ -17,6 +17,11 @@ from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.text import Span
 
+HEADERS = {
+    "table": ("WHEN", "WHO", "", "KIND", "RESOURCE", "WHAT", "WHY", "ID"),
+    "wide": ("WHEN", "WHO", "", "KIND", "RESOURCE", "WHAT", "WHY", "ID", "ENV", "APP", "SOURCE"),
+}
+"""Of `row_cells`, by the form of the output."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

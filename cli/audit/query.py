@@ -11,7 +11,7 @@ from sentinel_core.audit.query.grammar import Question
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Page
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
-from sentinel_core.cli.audit.asked import asked, row_cells, row_json, span_options, terms_argument
+from sentinel_core.cli.audit.asked import HEADERS, asked, row_cells, row_json, span_options, terms_argument
 from sentinel_core.cli.audit.common import opened, zone_option
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
@@ -60,10 +60,9 @@ def _view(page: Page, question: Question, zone: tzinfo) -> View:
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         if page.rows:
-            headers = ["WHEN", "WHO", "", "KIND", "RESOURCE", "WHAT", "WHY", "ID"] + (
-                ["ENV", "APP", "SOURCE"] if wide else []
+            yield from table(
+                HEADERS["wide" if wide else "table"], [row_cells(row, zone, wide=wide) for row in page.rows]
             )
-            yield from table(headers, [row_cells(row, zone, wide=wide) for row in page.rows])
 
     return View(
         document={
