@@ -11,6 +11,7 @@ AuditError
 ├── EventInvalid          bytes that are not one of our events
 ├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
 ├── LibraryMissing        what was asked for needs an extra that is not installed
+├── PurgeFailed           events could not be sealed, so nothing was removed
 ├── CheckpointsUnusable   the file of checkpoints cannot be read or written
 └── QueryInvalid          a question that cannot be understood; says what can be written instead
 """
@@ -65,6 +66,10 @@ class KeyUnusable(AuditError):
 
 class LibraryMissing(AuditError):
     """The message says what to install."""
+
+
+class PurgeFailed(AuditError):
+    """The store is as it was."""
 
 
 class CheckpointsUnusable(AuditError):

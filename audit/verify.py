@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sentinel_core.audit.chain import START, ChainedStore, Entry, Head, Page, Run
 
-Kind = Literal["gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after"]
+Kind = Literal["gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after", "bad segment"]
 
 
 @dataclass(slots=True)
@@ -43,6 +43,7 @@ class Verdict:
     """What a walk found. Sound where there are no findings."""
 
     events: int
+    """Those of segments included."""
     heads: Sequence[Head]
     """The last event of each source that is there."""
     findings: Sequence[Finding]
@@ -50,10 +51,23 @@ class Verdict:
     """Events that were there before the store kept a chain: nobody can tell what happened to them before."""
 
 
-def verify(store: ChainedStore, promises: Sequence[Promise] = ()) -> Verdict:
-    """Walks through the whole store; `promises` must have been read before. Raises StoreUnavailable."""
+def verify(
+    store: ChainedStore,
+    promises: Sequence[Promise] = (),
+    *,
+    begins: Sequence[Head] = (),
+    sealed: Iterable[Page] | None = None,
+) -> Verdict:
+    """Walks through the whole store; `promises` must have been read before. Raises StoreUnavailable.
+
+    `begins`: the last purged event of each source, behind which its chain goes on. `sealed`: the purged events
+    themselves; then each chain is walked from its first event on.
+    """
     walk = _Walk(promises)
     heads, pages = store.pages(walk.promised)
+    for page in sealed or ():
+        walk.meet(page)
+    walk.go_on_behind(begins, sealed=sealed is not None)
     for page in pages:
         walk.meet(page)
     walk.finish(heads)
@@ -70,6 +84,8 @@ class _Source:
     hash: bytes = START
     computed: bytes | None = START
     missing: list[tuple[int, int]] = field(default_factory=list)
+    purged: int = 0
+    """Up to this event nothing needs to be there any more; a purge that was cut off leaves some of them."""
     kept: int = 0
     """The last event that a checkpoint vouched for."""
 
@@ -93,6 +109,16 @@ class _Walk:
             for entry in page.entries():
                 self._look_closer(entry)
 
+    def go_on_behind(self, begins: Sequence[Head], *, sealed: bool) -> None:
+        """What the store has comes behind these; where `sealed`, the walk has met them."""
+        for head in begins:
+            source = self._source(head.source)
+            source.purged = head.number
+            if not sealed:
+                source.last, source.hash, source.computed = head.number, head.hash, head.hash
+                if head.number in source.promised:
+                    self._compare(head.source, source, head.number, head.hash)
+
     def _follows(self, run: Run) -> bool:
         source = self._source(run.source)
         return run.first == source.last + 1 and run.previous == source.hash
@@ -109,6 +135,8 @@ class _Walk:
         source = self._source(name)
         if not is_whole:
             self._tell("hash mismatch", name, number, "is not what was written")
+        if number <= source.purged:
+            return
         if source.last < number:
             if number > source.last + 1:
                 source.missing.append((source.last + 1, number - 1))

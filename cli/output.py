@@ -278,7 +278,7 @@ def _document(view: View) -> dict[str, Any]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    from sentinel_core.cli.files import written_whole
+    from sentinel_core.audit.files import written_whole
 
     try:
         with written_whole(path) as file:

@@ -50,8 +50,9 @@ TYPES = {
     "rejected": "sentinel.rules.rejected.v1",
     "applied": "sentinel.rules.applied.v1",
     "breaker": "sentinel.breaker.*",
+    "purged": "sentinel.audit.purged.v1",
 }
-ACTIONS = ("add", "remove", "change", "seen", "rejected", "moved")
+ACTIONS = ("add", "remove", "change", "seen", "rejected", "moved", "purged")
 _CHOICES = {"kind": KINDS, "action": ACTIONS, "type": tuple(TYPES)}
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'

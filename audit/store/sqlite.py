@@ -4,8 +4,10 @@ a resource reads a few index pages and never a list of 10,000 rules."""
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,12 @@ from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import QueryInvalid, StoreMissing, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
-from sentinel_core.audit.instants import from_milliseconds
+from sentinel_core.audit.instants import from_milliseconds, milliseconds
+from sentinel_core.audit.retention.contract import Ends
+from sentinel_core.audit.retention.segment import Linked
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store._purge import LAST_PURGE, expired, linked, remove
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Read, Writer
@@ -94,6 +99,27 @@ class SqliteStore:
             first, last = connection.execute("SELECT min(seq), max(seq) FROM events").fetchone()
         return heads, walk(self._database, first or 0, last or -1, wanted)
 
+    def last_purge(self) -> Event | None:
+        """See `PurgingStore`."""
+        found = self._all(LAST_PURGE, [])
+        try:
+            return _event(found[0]) if found else None
+        except StoreUnavailable:
+            return _event((*found[0][:-1], b""))  # damaged: it is there, and says nothing
+
+    def expired(self, before: datetime) -> Ends:
+        """See `PurgingStore`."""
+        self._check_it_exists()
+        return expired(self._database, milliseconds(before))
+
+    def linked(self, ends: Ends) -> Iterator[Linked]:
+        """See `PurgingStore`."""
+        return linked(self._database, ends)
+
+    def remove(self, ends: Ends) -> Iterator[int]:
+        """See `PurgingStore`."""
+        return remove(self._database, ends)
+
     def query(self, query: Query) -> Page:
         """See `AuditStore`."""
         if query.order == "arrival":
@@ -168,8 +194,13 @@ class SqliteStore:
 
 
 def _event(found: Sequence[Any]) -> Event:
-    identity, source, kind_of_event, subject, time, data = found
-    return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), unpack(data))
+    """Raises StoreUnavailable where the body is none any more."""
+    identity, source, kind_of_event, subject, time, packed = found
+    try:
+        data = unpack(packed)
+    except (zlib.error, AttributeError) as error:
+        raise StoreUnavailable(f"event {identity}: its data is damaged; sentinelctl audit verify tells more") from error
+    return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), data)
 
 
 def _row(row: Sequence[Any]) -> Row:

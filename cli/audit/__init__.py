@@ -16,6 +16,7 @@ COMMANDS = {
     "export": Lazy(f"{_HERE}.export:export", "Write events as NDJSON, CSV or Parquet."),
     "verify": Lazy(f"{_HERE}.verify:verify", "Whether the events are as they were written."),
     "checkpoint": Lazy(f"{_HERE}.checkpoint:checkpoint", "Sign how far each chain has come."),
+    "purge": Lazy(f"{_HERE}.purge:purge", "Move old events into a sealed segment."),
     "hash": Lazy(f"{_HERE}.hash:hash_value", "What stands in events for a value that is redacted."),
 }
 

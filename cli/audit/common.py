@@ -34,6 +34,7 @@ SIGNS = {
     "rejected": Styled("!", "red"),
     "seen": Styled("=", "dim"),
     "moved": Styled("*", "cyan"),
+    "purged": Styled("x", "yellow"),
 }
 
 
@@ -129,6 +130,8 @@ def what(action: str, field: str | None, old: Any, new: Any) -> str:
         return f"refused: {problem_text(new)}"
     if action == "seen":
         return "stood there when first looked at"
+    if action == "purged":
+        return f"{value(new)} old events left the store"
     if field is None:
         return {"add": "rule added", "remove": "rule removed"}.get(action, action)
     return f"{field}  {value(old)} → {value(new)}"

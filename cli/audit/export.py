@@ -11,13 +11,13 @@ import click
 
 from sentinel_core.audit.export.lines import comma_separated, ndjson
 from sentinel_core.audit.export.parquet import write_parquet
+from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import AuditStore, Query
 from sentinel_core.cli.app import App, pass_app
 from sentinel_core.cli.audit.asked import asked, span_options, terms_argument
 from sentinel_core.cli.audit.common import opened, zone_option
 from sentinel_core.cli.exits import CommandError, UsageProblem
-from sentinel_core.cli.files import written_whole
 from sentinel_core.cli.output import Output
 
 OWNER_ONLY = 0o600

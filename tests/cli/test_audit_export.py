@@ -217,7 +217,7 @@ def test_an_export_that_is_killed_leaves_no_file_that_looks_whole(store: SqliteS
 _HALF = """
 import sys, time
 from pathlib import Path
-from sentinel_core.cli.files import written_whole
+from sentinel_core.audit.files import written_whole
 with written_whole(Path(sys.argv[1])) as file:
     file.write(b"half"); file.flush(); print("half", flush=True); time.sleep(60)
 """

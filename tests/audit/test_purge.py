@@ -1,0 +1,484 @@
+"""Old events leave the store, and what remains proves that they were there.
+
+Ten events of one source (1 to 10) and two of another (1 and 2), a second apart; unless a test says otherwise those of
+the first five seconds are purged.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from sentinel_core.audit.checkpoints import append, read, signed
+from sentinel_core.audit.errors import PurgeFailed, StoreUnavailable
+from sentinel_core.audit.events import Event, parse_event
+from sentinel_core.audit.lease import Lease
+from sentinel_core.audit.retention import purge as steps
+from sentinel_core.audit.retention.past import past_of
+from sentinel_core.audit.retention.purge import Purged, Statement, plan, purge
+from sentinel_core.audit.retention.record import PURGED, read_record
+from sentinel_core.audit.schemas import event_schema
+from sentinel_core.audit.signing import SigningKey
+from sentinel_core.audit.store import _layout, _purge
+from sentinel_core.audit.store.contract import Ingested, Query
+from sentinel_core.audit.store.sqlite import SqliteStore
+from sentinel_core.audit.verify import Promise, verify
+
+OTHER = "/staging/file/rules/flow"
+RECORDS = "/prod/audit"
+AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
+Found = list[tuple[str, str, int, int]]
+Tamper = Callable[[sqlite3.Connection], object]
+
+
+def new_key() -> SigningKey:
+    private = Ed25519PrivateKey.generate()
+    return SigningKey.from_pem(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
+
+
+@pytest.fixture(scope="module")
+def key() -> SigningKey:
+    return new_key()
+
+
+@pytest.fixture
+def filled(store: SqliteStore, events: list[Event]) -> SqliteStore:
+    store.ingest(events)
+    store.ingest([replace(event, source=OTHER) for event in events[:2]])
+    return store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "segments"
+
+
+@pytest.fixture
+def cut(events: list[Event]) -> datetime:
+    """Just before the sixth event."""
+    return events[5].time
+
+
+def purged(store: SqliteStore, before: datetime, folder: Path, key: SigningKey | None = None) -> Purged:
+    return purge(store, before, folder, Statement("prod", AT, "ada", "retention", key))
+
+
+def tamper(store: SqliteStore, *statements: str) -> None:
+    connection = sqlite3.connect(store.path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def found(
+    store: SqliteStore, key: SigningKey | None = None, folder: Path | None = None, promises: Sequence[Promise] = ()
+) -> Found:
+    """As `audit verify` finds it: kind, source, first and last number."""
+    past = past_of(store, [key.public] if key else [], folder)
+    verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
+    return [(each.kind, each.source, each.number, each.last) for each in (*past.findings, *verdict.findings)]
+
+
+def numbers(store: SqliteStore, source: str) -> list[int]:
+    with store._database.read() as connection:
+        rows = connection.execute("SELECT number FROM events WHERE source = ? ORDER BY seq", (source,))
+        return [number for (number,) in rows]
+
+
+# -- what a purge does -------------------------------------------------------------------------------------------------
+
+
+def test_old_events_move_into_a_segment_and_the_rest_is_sound(
+    filled: SqliteStore, events: list[Event], folder: Path, cut: datetime, key: SigningKey
+) -> None:
+    source = events[0].source
+    assert dict(plan(filled, cut).counts) == {source: 5, OTHER: 2}
+    done = purged(filled, cut, folder, key)
+    assert done.segment is not None
+    assert (done.segment.events, done.removed) == (7, 7)
+    assert (numbers(filled, source), numbers(filled, OTHER)) == ([6, 7, 8, 9, 10], [])
+    assert found(filled) == found(filled, key) == found(filled, key, folder) == found(filled, None, folder) == []
+    with gzip.open(folder / done.segment.file, "rt") as file:
+        head, *lines = map(json.loads, file)
+    assert head == {"formatVersion": 1, "type": "sentinel.audit.segment"}
+    assert [(line["number"], line["columns"][0]) for line in lines][:5] == [
+        (number, event.id) for number, event in enumerate(events[:5], 1)
+    ]
+    assert json.loads(lines[0]["data"]) == events[0].payload
+    assert lines[0]["sightings"] == [["i-1", int(events[0].time.timestamp() * 1000)]]
+    assert (folder / done.segment.file).stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_of_what_was_purged_is_left_in_the_tables(filled: SqliteStore, folder: Path, cut: datetime) -> None:
+    purged(filled, cut, folder)
+    with filled._database.read() as connection:
+        for table, column in (("bodies", "event"), ("changes", "event"), ("sightings", "event")):
+            query = f"SELECT count(*) FROM {table} WHERE {column} NOT IN (SELECT seq FROM events)"
+            assert connection.execute(query).fetchone() == (0,), table
+
+
+def test_the_purge_is_an_event_in_a_chain_that_meets_its_schema(
+    filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey
+) -> None:
+    done = purged(filled, cut, folder, key)
+    event = filled.last_purge()
+    assert event is not None
+    assert done.record is not None
+    assert (event.id, event.type, event.source) == (done.record.id, PURGED, RECORDS)
+    jsonschema.validate(json.loads(event.to_json()), event_schema(event.type))
+    record = read_record(event)
+    assert (record.before, record.segments, record.signature([key.public])) == (cut, (done.segment,), "good")
+    assert (event.payload["publishedBy"], event.payload["reason"]) == ("ada", "retention")
+    assert numbers(filled, RECORDS) == [1]
+    (beside,) = folder.glob("*.json")
+    assert parse_event(beside.read_bytes()).payload == event.payload
+    (row,) = (row for row in filled.query(Query()).rows if row.event.type == PURGED)
+    assert (row.action, row.new, row.event.author) == ("purged", 7, "ada")
+
+
+def test_a_chain_is_purged_only_as_far_as_all_before_is_old(
+    store: SqliteStore, events: list[Event], folder: Path, cut: datetime
+) -> None:
+    store.ingest([*events[:2], events[8], *events[2:8]])
+    purged(store, cut, folder)
+    assert numbers(store, events[0].source) == [3, 4, 5, 6, 7, 8, 9]
+    assert found(store) == []
+
+
+def test_later_purges_go_on_where_the_last_ended_and_all_segments_link_up(
+    filled: SqliteStore, events: list[Event], folder: Path, key: SigningKey
+) -> None:
+    for number in (3, 6, 9):
+        done = purged(filled, events[number].time, folder, key)
+        assert (done.segment or pytest.fail("nothing sealed")).file.startswith(f"audit-00000{number // 3}-")
+        assert found(filled, key) == found(filled, key, folder) == []
+    assert numbers(filled, events[0].source) == [10]
+    verdict = verify(filled, begins=(), sealed=past_of(filled, [], folder).pages)
+    assert verdict.events == 12 + 3, "every event and three records are met"
+
+
+def test_the_records_of_purges_are_purged_in_their_turn(
+    filled: SqliteStore, events: list[Event], folder: Path, key: SigningKey
+) -> None:
+    purged(filled, events[5].time, folder, key)
+    purge(filled, AT + timedelta(days=1), folder, Statement("prod", AT + timedelta(days=2), key=key))
+    assert (numbers(filled, events[0].source), numbers(filled, OTHER), numbers(filled, RECORDS)) == ([], [], [2])
+    assert found(filled, key) == found(filled, key, folder) == []
+
+
+def test_where_nothing_is_old_enough_nothing_happens(filled: SqliteStore, events: list[Event], folder: Path) -> None:
+    done = purged(filled, events[0].time, folder)
+    assert (done.segment, done.record, done.removed, filled.last_purge()) == (None, None, 0, None)
+
+
+def test_new_events_go_on_in_the_chain(filled: SqliteStore, folder: Path, history: Any, flow: Any) -> None:
+    purged(filled, AT, folder)
+    assert filled.ingest([history.commit("flow", [flow(count=99)])]) == Ingested(1, 0)
+    assert numbers(filled, history.source + "/flow") == [11]
+    assert found(filled) == []
+
+
+def test_a_purged_event_that_comes_again_is_no_new_one(
+    filled: SqliteStore, events: list[Event], folder: Path, cut: datetime
+) -> None:
+    purged(filled, cut, folder)
+    assert filled.ingest(events) == Ingested(0, 10)
+    assert numbers(filled, events[0].source) == [6, 7, 8, 9, 10]
+    assert found(filled) == []
+
+
+def test_pages_and_transactions_join(
+    filled: SqliteStore, events: list[Event], folder: Path, cut: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in (1, 3):
+        monkeypatch.setattr(_purge, "_PAGE", size)
+        purged(filled, events[size].time, folder)
+        assert found(filled) == found(filled, None, folder) == []
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_sound_is_not_purged(filled: SqliteStore, folder: Path, cut: datetime) -> None:
+    tamper(filled, "UPDATE events SET author = 'x' WHERE seq = 4")
+    with pytest.raises(PurgeFailed, match="event 4 of"):
+        purged(filled, cut, folder)
+    assert [path.name for path in folder.iterdir()] == [".purge.lock"]
+    assert len(numbers(filled, OTHER)) == 2
+
+
+def test_a_chain_with_a_gap_is_not_purged(filled: SqliteStore, folder: Path, cut: datetime) -> None:
+    tamper(filled, "DELETE FROM events WHERE seq = 1")
+    with pytest.raises(PurgeFailed, match="others are missing before it"):
+        purged(filled, cut, folder)
+
+
+def test_a_folder_that_cannot_be_written_leaves_all_as_it_was(
+    filled: SqliteStore, tmp_path: Path, cut: datetime
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PurgeFailed, match="may write"):
+        purged(filled, cut, tmp_path / "file")
+    assert found(filled) == []
+
+
+def test_two_purges_do_not_meet(filled: SqliteStore, folder: Path, cut: datetime, child: Callable[..., int]) -> None:
+    lease = Lease(folder / ".purge.lock")
+    assert lease.acquire()
+
+    def refused() -> None:
+        with pytest.raises(PurgeFailed, match="another purge"):
+            purged(filled, cut, folder)
+
+    assert child(refused) == 0
+    lease.release()
+
+
+STEPS = {
+    "before the segment": (steps, "write_segment"),
+    "before the document beside it": (steps, "written_whole"),
+    "before the record": (SqliteStore, "ingest"),
+    "before anything is removed": (SqliteStore, "remove"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_purge_that_is_cut_off_leaves_a_sound_store_and_the_next_goes_on(
+    filled: SqliteStore, events: list[Event], folder: Path, cut: datetime, key: SigningKey, step: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*STEPS[step], lambda *_, **__: (_ for _ in ()).throw(StoreUnavailable("power cut")))
+        with pytest.raises(StoreUnavailable):
+            purged(filled, cut, folder, key)
+    recorded = step == "before anything is removed"
+    assert found(filled, key) == []
+    assert (filled.last_purge() is not None) is recorded
+    if recorded:
+        assert found(filled, key, folder) == []
+    purged(filled, cut, folder, key)
+    assert numbers(filled, events[0].source) == [6, 7, 8, 9, 10]
+    assert found(filled, key) == found(filled, key, folder) == []
+
+
+@pytest.mark.parametrize("removed", range(1, 7))
+def test_a_purge_that_is_cut_off_while_it_removes_is_sound_and_is_finished_by_the_next(
+    filled: SqliteStore, events: list[Event], folder: Path, cut: datetime, key: SigningKey, removed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(_purge, "_PAGE", 1)
+    remove = SqliteStore.remove
+
+    def some(self: SqliteStore, ends: Any) -> Any:
+        for place, count in enumerate(remove(self, ends), 1):
+            yield count
+            if place == removed:
+                raise StoreUnavailable("power cut")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SqliteStore, "remove", some)
+        with pytest.raises(StoreUnavailable):
+            purged(filled, cut, folder, key)
+    assert found(filled, key) == found(filled, key, folder) == []
+    assert purged(filled, cut, folder, key).removed == 7 - removed
+    assert numbers(filled, events[0].source) == [6, 7, 8, 9, 10]
+
+
+def test_what_was_cut_off_is_finished_only_where_its_segment_is(
+    filled: SqliteStore, folder: Path, tmp_path: Path, cut: datetime
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SqliteStore, "remove", lambda *_: (_ for _ in ()).throw(StoreUnavailable("power cut")))
+        with pytest.raises(StoreUnavailable):
+            purged(filled, cut, folder)
+    with pytest.raises(PurgeFailed, match="was cut off"):
+        purged(filled, cut, tmp_path / "another")
+    assert len(numbers(filled, OTHER)) == 2
+
+
+# -- tampering ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def after(filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey) -> SqliteStore:
+    """The store after a purge of 1 to 5, and of the whole other source."""
+    purged(filled, cut, folder, key)
+    return filled
+
+
+SOURCE = "/prod/git/file:///srv/rules.git@main/rules/flow"
+IN_THE_STORE: dict[str, tuple[tuple[str, ...], Found]] = {
+    "nothing": ((), []),
+    "the first that is left": (("DELETE FROM events WHERE number = 6",), [("gap", SOURCE, 6, 6)]),
+    "a bit of the first that is left": (
+        ("UPDATE events SET author = 'x' WHERE number = 6",),
+        [("hash mismatch", SOURCE, 6, 6)],
+    ),
+    "the last": (("DELETE FROM events WHERE number = 10",), [("truncated after", SOURCE, 9, 9)]),
+    "all that are left": (("DELETE FROM events WHERE number > 5",), [("truncated after", SOURCE, 5, 5)]),
+    "the record": (
+        (f"DELETE FROM events WHERE type = '{PURGED}'",),
+        [("truncated after", RECORDS, 0, 0), ("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
+    ),
+    "the record and its chain": (
+        (f"DELETE FROM events WHERE type = '{PURGED}'", f"DELETE FROM chains WHERE source = '{RECORDS}'"),
+        [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", IN_THE_STORE)
+def test_what_is_done_to_the_store_after_a_purge_is_found(after: SqliteStore, how: str, key: SigningKey) -> None:
+    statements, expected = IN_THE_STORE[how]
+    tamper(after, *statements)
+    assert found(after, key) == expected
+
+
+def test_a_purge_that_nobody_recorded_is_found(filled: SqliteStore) -> None:
+    tamper(filled, "DELETE FROM events WHERE number <= 5")
+    assert found(filled) == [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)]
+
+
+@pytest.mark.parametrize("member", ["before", "events", "segments", "chains", "publishedBy", "keyId", "signature"])
+def test_a_record_that_was_changed_is_found_by_its_chain_and_by_its_signature(
+    after: SqliteStore, key: SigningKey, member: str
+) -> None:
+    event = after.last_purge()
+    assert event is not None
+    data = event.payload
+    if member == "chains":
+        data["chains"][1]["number"] += 1
+    elif member == "segments":
+        data["segments"][0]["sha256"] = "0" * 64
+    elif member == "events":
+        data["events"] += 1
+    else:
+        data[member] = {"before": "2020-01-01T00:00:00.000Z", "signature": "AAAA"}.get(member, "mallory")
+    connection = sqlite3.connect(after.path)
+    changed = json.dumps(data).encode()
+    connection.execute(
+        f"UPDATE bodies SET data = ? WHERE event = (SELECT seq FROM events WHERE type = '{PURGED}')", (changed,)
+    )
+    connection.commit()
+    kinds = {(kind, source) for kind, source, *_ in found(after, key)}
+    assert {("bad signature", RECORDS), ("hash mismatch", RECORDS), ("gap", SOURCE)} <= kinds
+    # Made anew, the chain is sound; the signature still is not.
+    connection.execute("DELETE FROM events WHERE type <> ?", (PURGED,))
+    connection.execute("DELETE FROM chains")
+    _layout._chain_what_is_there(connection)
+    connection.commit()
+    connection.close()
+    assert ("bad signature", RECORDS, 0, 0) in found(after, key)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"before": 1}', '{"chains": [{"source": "x"}]}'])
+def test_a_record_that_is_none_is_told_and_vouches_for_nothing(after: SqliteStore, text: str) -> None:
+    tamper(after, f"UPDATE bodies SET data = CAST('{text}' AS BLOB) WHERE event > 12")
+    assert ("hash mismatch", RECORDS, 0, 0) in found(after)
+    assert ("gap", SOURCE, 1, 5) in found(after)
+
+
+def test_a_record_without_a_signature_vouches_for_nothing_where_a_key_is_asked(
+    filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey
+) -> None:
+    purged(filled, cut, folder)
+    assert found(filled) == []
+    assert found(filled, key)[:2] == [("bad signature", RECORDS, 0, 0), ("gap", SOURCE, 1, 5)]
+    only_the_signature = [("bad signature", RECORDS, 0, 0)]
+    assert found(filled, key, folder) == only_the_signature, "the events themselves are there to be walked"
+
+
+def test_a_record_of_another_key_vouches_for_nothing(after: SqliteStore) -> None:
+    assert found(after, new_key())[:2] == [("bad signature", RECORDS, 0, 0), ("gap", SOURCE, 1, 5)]
+
+
+def lines_of(path: Path) -> list[bytes]:
+    with gzip.open(path) as file:
+        return file.readlines()
+
+
+def seal(path: Path, lines: Sequence[bytes]) -> None:
+    path.write_bytes(gzip.compress(b"".join(lines)))
+
+
+def other_author(line: bytes) -> bytes:
+    return line.replace(b"chen", b"mall")
+
+
+SEGMENTS: dict[str, tuple[Callable[[Path], object], Found]] = {
+    "gone": (
+        lambda path: path.unlink(),
+        [("bad segment", "", 0, 0), ("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
+    ),
+    "an event was changed": (
+        lambda path: seal(path, [*(lines := lines_of(path))[:3], other_author(lines[3]), *lines[4:]]),
+        [("bad segment", "", 0, 0), ("hash mismatch", SOURCE, 3, 3)],
+    ),
+    "an event was taken out": (
+        lambda path: seal(path, [*(lines := lines_of(path))[:3], *lines[4:]]),
+        [("bad segment", "", 0, 0), ("gap", SOURCE, 3, 3)],
+    ),
+    "two were swapped": (
+        lambda path: seal(path, [*(lines := lines_of(path))[:3], lines[4], lines[3], *lines[5:]]),
+        [("bad segment", "", 0, 0), ("reordered", SOURCE, 3, 3)],
+    ),
+    "the last of it were cut off": (
+        lambda path: seal(path, lines_of(path)[:4]),
+        [("bad segment", "", 0, 0), ("gap", SOURCE, 4, 5), ("truncated after", OTHER, 0, 0)],
+    ),
+    "sightings were changed": (
+        lambda path: seal(path, [line.replace(b'["i-1"', b'["i-2"') for line in lines_of(path)]),
+        [("bad segment", "", 0, 0)],
+    ),
+    "no gzip": (
+        lambda path: path.write_bytes(b"nothing"),
+        [("bad segment", "", 0, 0), ("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SEGMENTS)
+def test_what_is_done_to_a_segment_is_found(after: SqliteStore, folder: Path, key: SigningKey, how: str) -> None:
+    change, expected = SEGMENTS[how]
+    (path,) = folder.glob("*.gz")
+    change(path)
+    assert sorted(found(after, key, folder)) == sorted(expected)
+    assert found(after, key) == [], "the store alone is sound"
+
+
+@pytest.mark.parametrize("line", [b"\n", b"[]\n", b"{}\n", b'{"number": "x"}\n', b"\xff\n"])
+def test_a_line_of_a_segment_that_is_no_event_is_found(after: SqliteStore, folder: Path, line: bytes) -> None:
+    (path,) = folder.glob("*.gz")
+    lines = lines_of(path)
+    seal(path, [*lines[:3], line, *lines[4:]])
+    told = found(after, None, folder)
+    assert ("bad segment", "", 0, 0) in told
+    assert ("gap", SOURCE, 3, 3) in told or ("hash mismatch", SOURCE, 3, 3) in told
+
+
+@pytest.mark.parametrize("at", [range(1, 4), range(1, 6), range(1, 11)])
+def test_checkpoints_of_before_the_purge_hold_in_the_store_and_in_the_segments(
+    store: SqliteStore, events: list[Event], folder: Path, key: SigningKey, cut: datetime, tmp_path: Path, at: range
+) -> None:
+    path = tmp_path / "checkpoints.ndjson"
+    store.ingest(events[: at.stop - 1])
+    append(path, signed(store.heads(), key, AT))
+    store.ingest(events)
+    purged(store, cut, folder, key)
+    promises = read(path, [key.public]).promises
+    assert found(store, key, None, promises) == found(store, key, folder, promises) == []
+    wrong = [replace(promise, hash=bytes(32)) for promise in promises]
+    told = [("hash mismatch", SOURCE, 1, at.stop - 1)]
+    assert found(store, key, folder, wrong) == told
+    assert found(store, key, None, wrong) == (told if at.stop > 5 else []), "what is gone can be told by segments alone"
