@@ -19,6 +19,7 @@ from sentinel_core.audit.chain import Head
 from sentinel_core.audit.errors import EventInvalid
 from sentinel_core.audit.events import NAMESPACE, Event
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
+from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.signing import SigningKey, VerifyKey
 
 PURGED = "sentinel.audit.purged.v1"
@@ -86,7 +87,7 @@ def purged(
         "timestamp": milliseconds(at),
         "channel": "cli",
         "publishedBy": by,
-        "reason": reason,
+        "reason": reason and mask_text(reason),
         "before": rfc3339(before),
         "events": made.events,
         "segments": [{"file": each.file, "sha256": each.sha256, "events": each.events} for each in segments],

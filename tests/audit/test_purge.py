@@ -148,6 +148,14 @@ def test_the_purge_is_an_event_in_a_chain_that_meets_its_schema(
     assert (row.action, row.new, row.event.author) == ("purged", 7, "ada")
 
 
+def test_a_secret_in_the_reason_is_masked(filled: SqliteStore, folder: Path, cut: datetime) -> None:
+    purge(filled, cut, folder, Statement("prod", AT, reason="see https://ops:hunter2@wiki.example/why"))
+    assert not [path for path in (filled.path, *folder.iterdir()) if b"hunter2" in path.read_bytes()]
+    event = filled.last_purge()
+    assert event is not None
+    assert event.payload["reason"] == "see https://***@wiki.example/why"
+
+
 def test_a_chain_is_purged_only_as_far_as_all_before_is_old(
     store: SqliteStore, events: list[Event], folder: Path, cut: datetime
 ) -> None:
