@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from sentinel_core.audit.chain import ChainedStore
+from sentinel_core.audit.chain import ChainedStore, Linked
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.retention.segment import Linked
 from sentinel_core.audit.store.contract import AuditStore
 
 Ends = Mapping[str, int]

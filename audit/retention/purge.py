@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from sentinel_core.audit.chain import START, Head
+from sentinel_core.audit.chain import START, Head, Linked
 from sentinel_core.audit.errors import PurgeFailed
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.lease import Lease
 from sentinel_core.audit.retention.contract import Ends, PurgingStore
 from sentinel_core.audit.retention.record import PurgeRecord, Segment, purged, read_record
-from sentinel_core.audit.retention.segment import Linked, digest_of, flush_folder, write_segment
+from sentinel_core.audit.retention.segment import digest_of, flush_folder, write_segment
 from sentinel_core.audit.signing import SigningKey
 
 
@@ -145,11 +145,7 @@ def _sound(events: Iterable[Linked], begins: dict[str, Head]) -> Iterator[Linked
     for event in events:
         source = event.source
         before = begins.get(source) or Head(source, 0, START)
-        try:
-            whole = event.computed() == event.hash
-        except (ValueError, TypeError, AttributeError):
-            whole = False
-        if not whole or event.number != before.number + 1 or event.previous != before.hash:
+        if not event.is_whole() or event.number != before.number + 1 or event.previous != before.hash:
             raise PurgeFailed(
                 f"event {event.number} of {source} is not as it was written, or others are missing before it, so "
                 "nothing was purged; sentinelctl audit verify says what is wrong"

@@ -13,38 +13,15 @@ import zlib
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
-from sentinel_core.audit.chain import Entry, Page, link
+from sentinel_core.audit.chain import Entry, Linked, Page
 from sentinel_core.audit.errors import PurgeFailed
 from sentinel_core.audit.retention.record import Segment
 
 FORMAT_VERSION = 1
 HEAD = {"formatVersion": FORMAT_VERSION, "type": "sentinel.audit.segment"}
 PAGE = 2000
-
-
-class Linked(NamedTuple):
-    """An event as it leaves a store."""
-
-    number: int
-    previous: bytes
-    hash: bytes
-    columns: tuple[Any, ...]
-    """Values of `chain.COLUMNS`."""
-    rows: tuple[tuple[Any, ...], ...]
-    """Values of `chain.ROW`."""
-    data: bytes
-    sightings: tuple[tuple[str, int], ...]
-    """Instance and time in ms."""
-
-    @property
-    def source(self) -> str:
-        return str(self.columns[1])
-
-    def computed(self) -> bytes:
-        """The hash that it must have. Raises ValueError or TypeError for values that no event has."""
-        return link(self.previous, self.number, self.data, self.columns, self.rows)
 
 
 def write_segment(folder: Path, place: int, events: Iterable[Linked]) -> Segment:
@@ -156,10 +133,7 @@ def _entry(line: bytes) -> Entry:
             told["number"], bytes.fromhex(told["previous"]), bytes.fromhex(told["hash"]), tuple(told["columns"]),
             tuple(map(tuple, told["rows"])), told["data"].encode(), (),
         )  # fmt: skip
-        source, previous, made = event.source, event.previous, event.hash
+        source, computed = event.source, event.hash if event.is_whole() else None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return Entry("", 0, b"", b"", None)
-    try:
-        return Entry(source, event.number, previous, made, event.computed())
-    except (ValueError, TypeError):
-        return Entry(source, event.number, previous, made, None)
+    return Entry(source, event.number, event.previous, event.hash, computed)

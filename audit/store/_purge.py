@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from sentinel_core.audit.chain import Linked
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.retention.contract import Ends
 from sentinel_core.audit.retention.record import PURGED
-from sentinel_core.audit.retention.segment import Linked
-from sentinel_core.audit.store._layout import COLUMNS_SQL, ROWS, grouped
-from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store._linked import read_linked
 
 LAST_PURGE = f"""
     SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM events e JOIN bodies b ON b.event = e.seq
@@ -20,12 +19,6 @@ LAST_PURGE = f"""
 _PAGE = 2000
 _BETWEEN = "SELECT source, number, time FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
 _MEANT = "SELECT seq, source, number FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
-_EVENTS = f"""
-    SELECT e.seq, e.number, e.previous, e.hash, b.data, {COLUMNS_SQL} FROM json_each(?) asked
-    CROSS JOIN events e ON e.seq = asked.value LEFT JOIN bodies b ON b.event = e.seq ORDER BY e.seq
-"""  # noqa: S608  own names
-_ROWS = f"{ROWS} WHERE c.event BETWEEN ? AND ? ORDER BY c.event, c.place"
-_SIGHTINGS = "SELECT event, instance, time FROM sightings WHERE event BETWEEN ? AND ? ORDER BY event, time, instance"
 _REMOVE = (
     "INSERT OR IGNORE INTO folded SELECT id, source, 0 FROM events WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM bodies WHERE event IN (SELECT value FROM json_each(?))",
@@ -55,16 +48,8 @@ def linked(database: Database, ends: Ends) -> Iterator[Linked]:
     open_ends = dict(ends)
     for span in _spans(database):
         with database.read() as connection:
-            meant = _meant(connection, span, ends, open_ends)
-            edges = (meant[0], meant[-1]) if meant else (0, -1)
-            events = connection.execute(_EVENTS, (json.dumps(meant),)).fetchall()
-            rows = grouped(connection.execute(_ROWS, edges))
-            sightings = grouped(connection.execute(_SIGHTINGS, edges))
-        for seq, number, previous, made, body, *columns in events:
-            seen: Any = sightings.get(seq, ())
-            yield Linked(
-                number, previous, made, tuple(columns), tuple(rows.get(seq, ())), unpack(body or b""), tuple(seen)
-            )
+            events = read_linked(connection, _meant(connection, span, ends, open_ends), sightings=True)
+        yield from events
         if not open_ends:
             return
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Wanted
+from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import QueryInvalid, StoreMissing, StoreUnavailable
@@ -19,8 +19,8 @@ from sentinel_core.audit.events import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 from sentinel_core.audit.retention.contract import Ends
-from sentinel_core.audit.retention.segment import Linked
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
+from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store._purge import LAST_PURGE, expired, linked, remove
 from sentinel_core.audit.store._walk import HEADS, walk
@@ -98,6 +98,12 @@ class SqliteStore:
             heads = [Head(*found) for found in connection.execute(HEADS)]
             first, last = connection.execute("SELECT min(seq), max(seq) FROM events").fetchone()
         return heads, walk(self._database, first or 0, last or -1, wanted)
+
+    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+        """See `LinkedStore`."""
+        self._check_it_exists()
+        with self._database.read() as connection:
+            return links(connection, heads, most_bytes)
 
     def last_purge(self) -> Event | None:
         """See `PurgingStore`."""

@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-from sentinel_core.audit.events import Event
-from sentinel_core.audit.store.sqlite import SqliteStore
 from tests.cli.conftest import Run
 
-AT = datetime(2026, 9, 1, tzinfo=UTC)
 ALL = ("--to", "segments", "--zone", "UTC")
 
 
-@pytest.fixture
-def place(here: Path) -> Path:
-    """Six changes of one rule, one a month from September 2026 on, and a key."""
-    key = Ed25519PrivateKey.generate()
-    (here / "audit.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    (here / "sentinel.yaml").write_text(
-        "environment: prod\n"
-        "audit: {store: 'sqlite:///audit.db', checkpoints: checkpoints.ndjson, signingKeyFile: audit.key}\n"
-    )
-    store = SqliteStore(here / "audit.db")
-    for number in range(6):
-        change = {"action": "change", "resource": "pay", "rule": "flow/pay", "field": "count", "old": 0, "new": number}
-        data = json.dumps({"environment": "prod", "author": "chen", "kind": "flow", "changes": [change]}).encode()
-        at = AT - timedelta(days=30 * (5 - number))
-        store.ingest([Event(f"{number:08}-event", "/prod/x", "sentinel.rules.changed.v1", "flow", at, data)])
-    store.close()
-    return here
-
-
-def test_a_purge_shows_what_it_would_do_and_asks(place: Path, sentinelctl: Run) -> None:
+def test_a_purge_shows_what_it_would_do_and_asks(months: Path, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--dry-run")
     assert (ended.code, ended.out.splitlines()[1].split()) == (0, ["/prod/x", "2", "2"])
     assert "2 events of 1 source from before 2026-06-01T00:00:00.000Z" in ended.err
     assert "Dry run" in ended.err
     refused = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL)
     assert (refused.code, "--yes" in refused.err) == (64, True)
-    assert not (place / "segments").exists()
+    assert not (months / "segments").exists()
 
 
-def test_a_purge_seals_removes_and_leaves_a_sound_store(place: Path, sentinelctl: Run) -> None:
+def test_a_purge_seals_removes_and_leaves_a_sound_store(months: Path, sentinelctl: Run) -> None:
     sentinelctl("audit", "checkpoint")
     ended = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--yes", "-o", "json", "--reason", "90 days")
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
     assert (document["events"], document["removed"], document["segment"]["events"]) == (2, 2, 2)
-    assert (place / "segments" / document["segment"]["file"]).is_file()
+    assert (months / "segments" / document["segment"]["file"]).is_file()
     verified = sentinelctl("audit", "verify")
     assert (verified.code, verified.out) == (0, ""), verified.err
     assert "note: 2 events of before 2026-06-01T00:00:00.000Z were purged" in verified.err
@@ -66,9 +39,9 @@ def test_a_purge_seals_removes_and_leaves_a_sound_store(place: Path, sentinelctl
     assert (again.code, "No event of before" in again.err) == (0, True)
 
 
-def test_a_segment_that_was_tampered_with_ends_with_2(place: Path, sentinelctl: Run) -> None:
+def test_a_segment_that_was_tampered_with_ends_with_2(months: Path, sentinelctl: Run) -> None:
     sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--yes")
-    (path,) = (place / "segments").glob("*.gz")
+    (path,) = (months / "segments").glob("*.gz")
     path.write_bytes(path.read_bytes()[:-30])
     assert sentinelctl("audit", "verify").code == 0
     ended = sentinelctl("audit", "verify", "--segments", "segments")
@@ -76,12 +49,12 @@ def test_a_segment_that_was_tampered_with_ends_with_2(place: Path, sentinelctl: 
     assert f"! bad segment   {path.name} is not as it was sealed" in ended.out
 
 
-def test_the_time_must_be_one(place: Path, sentinelctl: Run) -> None:
+def test_the_time_must_be_one(months: Path, sentinelctl: Run) -> None:
     assert sentinelctl("audit", "purge", "--before", "11/12/2026", *ALL).code == 64
     assert sentinelctl("audit", "purge", *ALL).code == 64
 
 
-def test_a_folder_that_cannot_be_written_is_told(place: Path, sentinelctl: Run) -> None:
+def test_a_folder_that_cannot_be_written_is_told(months: Path, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "purge", "--before", "2026-06-01", "--to", "/proc/none", "--yes")
     assert ended.code == 2
     assert "give --to a folder" in ended.err
