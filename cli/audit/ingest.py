@@ -37,7 +37,7 @@ def ingest(app: App, until_idle: bool, metrics: str | None) -> None:
       sentinelctl audit ingest --until-idle    (catch up, then end: for a timer)
 
     Several of them share the work. An event is stored once, however often it comes; what cannot be stored goes to the
-    topic of dead letters, with the reason.
+    topic of dead letters, with the reason. With --until-idle, Kafka or a store that stays down ends it with 69.
     """
     target, topics = kafka_settings(app)
     kafka = app.settings.audit.kafka
