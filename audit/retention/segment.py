@@ -22,6 +22,8 @@ from sentinel_core.audit.retention.record import Segment
 FORMAT_VERSION = 1
 HEAD = {"formatVersion": FORMAT_VERSION, "type": "sentinel.audit.segment"}
 PAGE = 2000
+MOST_LINE_BYTES = 256 * 2**20
+"""Longer than any event: what has no end must not fill the memory."""
 
 
 def write_segment(folder: Path, place: int, events: Iterable[Linked]) -> Segment:
@@ -120,8 +122,9 @@ def _page(entries: list[Entry]) -> Page:
 def _entries(path: Path) -> Iterator[Entry]:
     try:
         with gzip.open(path, "rb") as file:
-            next(file, b"")
-            yield from map(_entry, file)
+            file.readline(MOST_LINE_BYTES)
+            while line := file.readline(MOST_LINE_BYTES):
+                yield _entry(line)
     except (OSError, EOFError, zlib.error):
         return
 

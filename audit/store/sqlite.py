@@ -220,6 +220,14 @@ def _row(row: Sequence[Any]) -> Row:
         resource,
         rule,
         field,
-        old and json.loads(old),
-        new and json.loads(new),
+        _value(old),
+        _value(new),
     )
+
+
+def _value(text: Any) -> Any:
+    """What was tampered with is shown as it is; its hash tells."""
+    try:
+        return text and json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return str(text)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sentinel_core.audit.checkpoints import Checkpoints, read
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.past import Past, past_of
+from sentinel_core.audit.retention.record import PurgeRecord
 from sentinel_core.audit.signing import VerifyKey
 from sentinel_core.audit.verify import Finding, Verdict
 from sentinel_core.audit.verify import verify as walk
@@ -61,7 +63,7 @@ def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None,
         with app.out.waiting("walking through the events"):
             verdict = walk(store, checkpoints.promises, begins=past.begins, sealed=past.pages)
     findings = [*past.findings, *verdict.findings, *checkpoints.findings]
-    app.out.show(_view(verdict, findings, len(checkpoints.promises)))
+    app.out.show(_view(verdict, findings, len(checkpoints.promises), past))
     app.out.say(_summary(verdict, findings, checkpoints))
     if findings:
         raise click.exceptions.Exit(Exit.ERROR)
@@ -98,7 +100,7 @@ def _checkpoints(app: App, keys: Sequence[VerifyKey], file: Path | None) -> Chec
     return read(place, keys)
 
 
-def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> View:
+def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int, past: Past) -> View:
     found = [finding.to_json() for finding in findings]
     chains = [{"source": head.source, "number": head.number, "hash": head.hash.hex()} for head in verdict.heads]
 
@@ -115,6 +117,7 @@ def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> Vi
             "events": verdict.events,
             "adopted": verdict.adopted,
             "checkpoints": checkpoints,
+            "purged": past.record and _purged_json(past.record, walked=past.pages is not None),
             "chains": chains,
             "findings": found,
         },
@@ -122,6 +125,11 @@ def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> Vi
         names=sorted({finding.source for finding in findings}),
         lines=lines,
     )
+
+
+def _purged_json(record: PurgeRecord, *, walked: bool) -> dict[str, Any]:
+    segments = [{"file": each.file, "sha256": each.sha256, "events": each.events} for each in record.segments]
+    return {"before": rfc3339(record.before), "segments": segments, "walked": walked}
 
 
 def _where(finding: Finding) -> str:

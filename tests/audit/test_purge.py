@@ -148,6 +148,13 @@ def test_the_purge_is_an_event_in_a_chain_that_meets_its_schema(
     assert (row.action, row.new, row.event.author) == ("purged", 7, "ada")
 
 
+def test_the_newest_record_is_found_without_a_look_at_the_events(filled: SqliteStore) -> None:
+    assert filled.last_purge() is None
+    with filled._database.read() as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {_purge.LAST_PURGE}")]
+    assert "USING INDEX events_purged" in plan[0]
+
+
 def test_a_secret_in_the_reason_is_masked(filled: SqliteStore, folder: Path, cut: datetime) -> None:
     purge(filled, cut, folder, Statement("prod", AT, reason="see https://ops:hunter2@wiki.example/why"))
     assert not [path for path in (filled.path, *folder.iterdir()) if b"hunter2" in path.read_bytes()]

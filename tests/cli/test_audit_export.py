@@ -176,9 +176,9 @@ def test_an_export_that_fails_on_the_way_leaves_nothing(
     monkeypatch.setattr(paging, "PAGE", 1)
     store.ingest([event(9, ("count", 1, 2))])
     with store._database.write() as connection:
-        connection.execute("UPDATE changes SET old = 'no JSON' WHERE event = 6")
+        connection.execute("UPDATE changes SET old = CAST(x'ff41' AS TEXT) WHERE event = 6")
     before = sorted(path.name for path in here.iterdir())
-    assert sentinelctl("audit", "export", "-o", f"all.{form}").code == 2
+    assert sentinelctl("audit", "export", "-o", f"all.{form}").code == 69
     assert sorted(path.name for path in here.iterdir()) == before
 
 

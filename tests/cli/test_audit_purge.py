@@ -32,6 +32,10 @@ def test_a_purge_seals_removes_and_leaves_a_sound_store(months: Path, sentinelct
     assert "note: 2 events of before 2026-06-01T00:00:00.000Z were purged" in verified.err
     assert "Sound: 5 events of 2 sources, 3 checkpoints." in verified.err
     assert "Sound: 7 events of 2 sources" in sentinelctl("audit", "verify", "--segments", "segments").err
+    told = json.loads(sentinelctl("audit", "verify", "-o", "json").out)["purged"]
+    assert (told["before"], told["walked"], told["segments"]) == (
+        "2026-06-01T00:00:00.000Z", False, [document["segment"]]
+    )  # fmt: skip
     shown = sentinelctl("audit", "query", "type:purged")
     assert "2 old events left the store" in shown.out
     assert "90 days" in shown.out

@@ -51,6 +51,7 @@ def test_what_came_after_the_last_checkpoint_is_not_covered(months: Path, sentin
 @pytest.mark.parametrize(
     "statement",
     ["UPDATE events SET author = 'li' WHERE seq = 3", "UPDATE changes SET new = '1' WHERE event = 3",
+        "UPDATE changes SET new = 'no JSON' WHERE event = 3",
      "UPDATE bodies SET data = CAST('{}' AS BLOB) WHERE event = 3", "UPDATE bodies SET data = x'ff' WHERE event = 3",
      "DELETE FROM bodies WHERE event = 3"],
 )  # fmt: skip
