@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
-from sentinel_core.audit.export.paging import COLUMNS, events, pages, values
+from sentinel_core.audit.export.paging import COLUMNS, FLAGS, events, pages, values
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.store.contract import AuditStore, Query
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _SPECIAL = re.compile(r'[",\r\n]')
-_JSON = frozenset(index for index, name in enumerate(COLUMNS) if name in {"old", "new"})
 
 
 def ndjson(store: AuditStore, query: Query) -> Iterator[bytes]:
@@ -24,32 +23,39 @@ def ndjson(store: AuditStore, query: Query) -> Iterator[bytes]:
 
 def comma_separated(store: AuditStore, query: Query) -> Iterator[bytes]:
     """A row a change, after a line of names. Lines end with `\\n`, whatever machine this is."""
-    yield _lines([COLUMNS])
+    yield _line(COLUMNS)
     for rows in pages(store, query):
-        yield _lines([_cells(values(row)) for row in rows])
+        yield b"".join(_line(map(_cell, _KINDS, values(row))) for row in rows)
 
 
-def _cells(row: list[Any]) -> list[str]:
-    return [_cell(value, is_json=index in _JSON) for index, value in enumerate(row)]
+def _cell(kind: Callable[[Any], str], value: Any) -> str:
+    return "" if value is None else kind(value)
 
 
-def _cell(value: Any, *, is_json: bool) -> str:
-    """A text that a spreadsheet would take for a formula begins with an apostrophe, which it does not show. JSON begins
-    with none of them but the minus of a number, which stays a number."""
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return rfc3339(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = str(value)
-    return f"'{text}" if not is_json and text.startswith(_FORMULA) else text
+def _line(cells: Iterable[str]) -> bytes:
+    return f"{','.join(cells)}\n".encode()
 
 
-def _lines(rows: Iterable[Iterable[str]]) -> bytes:
+def _quoted(text: str) -> str:
     """By RFC 4180. Python's own writer leaves a carriage return without quotes where lines end with `\\n`."""
-    return "".join(f"{','.join(map(_quoted, row))}\n" for row in rows).encode()
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 
-def _quoted(cell: str) -> str:
-    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
+@lru_cache(maxsize=4096)  # sources, authors and applications come again and again
+def _text(text: str) -> str:
+    """What a spreadsheet would take for a formula begins with an apostrophe, which it does not show."""
+    return _quoted(f"'{text}" if text.startswith(_FORMULA) else text)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+_KINDS: tuple[Callable[[Any], str], ...] = tuple(
+    rfc3339 if name == "time"
+    else _quoted if name in {"old", "new"}  # JSON: begins with none of them but the minus of a number, which stays one
+    else _flag if name in FLAGS
+    else _text
+    for name in COLUMNS
+)  # fmt: skip
+"""How a cell of each column is written."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from sentinel_core.audit.events import Event
@@ -44,9 +45,11 @@ def events(store: AuditStore, query: Query) -> Iterator[Event]:
 
 def values(row: Row) -> list[Any]:
     """Of COLUMNS; `old` and `new` are JSON texts."""
-    old, new = (None if value is None else json.dumps(value, ensure_ascii=False) for value in (row.old, row.new))
-    head = row.event
-    return [
-        head.time, row.action, row.kind, row.resource, row.rule, row.field, old, new,
-        *(getattr(head, name) for name in _OF_EVENT),
-    ]  # fmt: skip
+    old = None if row.old is None else _JSON(row.old)
+    new = None if row.new is None else _JSON(row.new)
+    what = (row.action, row.kind, row.resource, row.rule, row.field, old, new)
+    return [row.event.time, *what, *_of_event(row.event)]
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
+_of_event = attrgetter(*_OF_EVENT)

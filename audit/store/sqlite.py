@@ -30,9 +30,9 @@ from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Q
 
 SHORTEST_ID = 8
 
-_FLAGS = ("initial", "late", "observed")
-_TEXTS = tuple(field.name for field in fields(EventHead) if field.name not in {"time", *_FLAGS})
-_HEAD = (*_TEXTS, "time", *_FLAGS)
+_HEAD = tuple(field.name for field in fields(EventHead))
+_TIME = _HEAD.index("time")
+_FLAGS = slice(_HEAD.index("initial"), len(_HEAD))
 _HEAD_SQL = ", ".join(f'e."{name}"' for name in _HEAD)
 _ROW_SQL = f"{_HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
 _EVENT_SQL = "e.id, e.source, e.type, e.subject, e.time, b.data"
@@ -210,19 +210,11 @@ def _event(found: Sequence[Any]) -> Event:
 
 
 def _row(row: Sequence[Any]) -> Row:
-    texts, (time, *flags) = row[: len(_TEXTS)], row[len(_TEXTS) : len(_HEAD)]
-    values = dict(zip(_TEXTS, texts, strict=True)) | dict(zip(_FLAGS, map(bool, flags), strict=True))
+    head = [*row[: len(_HEAD)]]
+    head[_TIME] = from_milliseconds(head[_TIME])
+    head[_FLAGS] = map(bool, head[_FLAGS])
     action, kind, resource, rule, field, old, new = row[len(_HEAD) : len(_HEAD) + 7]
-    return Row(
-        EventHead(time=from_milliseconds(time), **values),
-        action or "",
-        kind,
-        resource,
-        rule,
-        field,
-        _value(old),
-        _value(new),
-    )
+    return Row(EventHead(*head), action or "", kind, resource, rule, field, _value(old), _value(new))
 
 
 def _value(text: Any) -> Any:
