@@ -19,7 +19,11 @@ class PurgingStore(AuditStore, ChainedStore, Protocol):
     """Methods block and raise StoreUnavailable."""
 
     def last_purge(self) -> Event | None:
-        """The newest event of type PURGED, at once."""
+        """The newest event that `record_purge` took, at once."""
+
+    def record_purge(self, event: Event, *, after: Event | None) -> None:
+        """Takes an event of type PURGED as the record that counts. Raises PurgeFailed where `after` is not the last
+        one any more."""
 
     def expired(self, before: datetime) -> Ends:
         """How far each chain consists of events of before that time alone."""

@@ -6,20 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sentinel_core.audit.chain import Head, Page
+from sentinel_core.audit.chain import Page
 from sentinel_core.audit.errors import EventInvalid
+from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.retention.record import PurgeRecord, read_record
 from sentinel_core.audit.retention.segment import digest_of, segment_pages
 from sentinel_core.audit.signing import VerifyKey
-from sentinel_core.audit.verify import Finding
+from sentinel_core.audit.verify import Finding, Promise
 
 
 @dataclass(slots=True)
 class Past:
     """Purged events: where the chains begin without them, or they themselves."""
 
-    begins: Sequence[Head] = ()
+    begins: Sequence[Promise] = ()
     """The last purged event of each source, as far as the record can be believed."""
     pages: Iterator[Page] | None = None
     """The purged events, to be walked first; None where no segments were given."""
@@ -39,14 +40,15 @@ def past_of(store: object, keys: Sequence[VerifyKey], folder: Path | None) -> Pa
         record = read_record(event)
     except EventInvalid as error:
         return Past(findings=[Finding("hash mismatch", event.source, 0, 0, str(error))])
-    past = Past(record.chains, record=record)
+    begins = [Promise(head.source, head.number, head.hash, rfc3339(event.time), "purge") for head in record.chains]
+    past = Past(begins, record=record)
     signature = record.signature(keys) if keys else "good"
     if signature != "good":
         text = f"the record of the purge {_WORDS[signature]}"
         past.findings.append(Finding("bad signature", event.source, 0, 0, text))
         past.begins = ()
     if folder is not None:
-        past.begins = record.chains
+        past.begins = begins
         past.findings += _differing(record, folder)
         past.pages = (page for segment in record.segments for page in segment_pages(folder / segment.file))
     return past

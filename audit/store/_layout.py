@@ -90,5 +90,5 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
         adopted INTEGER NOT NULL) WITHOUT ROWID
     """,
     _chain_what_is_there,
-    "CREATE INDEX events_purged ON events (seq) WHERE type = 'sentinel.audit.purged.v1'",
+    "CREATE TABLE purges (event INTEGER PRIMARY KEY)",
 )

@@ -9,13 +9,14 @@ from typing import Any
 from sentinel_core.audit.chain import Linked
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.retention.contract import Ends
-from sentinel_core.audit.retention.record import PURGED
 from sentinel_core.audit.store._linked import read_linked
 
-LAST_PURGE = f"""
-    SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM events e JOIN bodies b ON b.event = e.seq
-    WHERE e.type = '{PURGED}' ORDER BY e.seq DESC LIMIT 1
-"""  # noqa: S608  own names
+LAST_PURGE = """
+    SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM purges p
+    JOIN events e ON e.seq = p.event JOIN bodies b ON b.event = e.seq ORDER BY p.event DESC LIMIT 1
+"""
+"""An event of that type that came from elsewhere, with an export or through Kafka, is none of this store."""
+RECORD = "INSERT OR IGNORE INTO purges SELECT seq FROM events WHERE id = ? AND source = ?"
 _PAGE = 2000
 _BETWEEN = "SELECT source, number, time FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
 _MEANT = "SELECT seq, source, number FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
@@ -24,6 +25,7 @@ _REMOVE = (
     "DELETE FROM bodies WHERE event IN (SELECT value FROM json_each(?))",
     "DELETE FROM changes WHERE event IN (SELECT value FROM json_each(?))",
     "DELETE FROM sightings WHERE event IN (SELECT value FROM json_each(?))",
+    "DELETE FROM purges WHERE event IN (SELECT value FROM json_each(?))",
     "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))",
 )
 

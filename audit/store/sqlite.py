@@ -14,7 +14,7 @@ from typing import Any
 from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import QueryInvalid, StoreMissing, StoreUnavailable
+from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
@@ -22,7 +22,7 @@ from sentinel_core.audit.retention.contract import Ends
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._packing import unpack
-from sentinel_core.audit.store._purge import LAST_PURGE, expired, linked, remove
+from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Read, Writer
@@ -112,6 +112,18 @@ class SqliteStore:
             return _event(found[0]) if found else None
         except StoreUnavailable:
             return _event((*found[0][:-1], b""))  # damaged: it is there, and says nothing
+
+    def record_purge(self, event: Event, *, after: Event | None) -> None:
+        """See `PurgingStore`."""
+        read = Read(*read_event(event))
+        with self._database.write() as connection:
+            found = connection.execute(LAST_PURGE).fetchone()
+            if (found and found[0]) != (after and after.id):
+                raise PurgeFailed("another purge of this store has ended meanwhile; nothing was removed, run it again")
+            writer = Writer(connection, [read])
+            writer.add(read)
+            writer.flush()
+            connection.execute(RECORD, (event.id, event.source))
 
     def expired(self, before: datetime) -> Ends:
         """See `PurgingStore`."""

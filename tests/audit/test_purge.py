@@ -20,6 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from sentinel_core.audit.chain import COLUMNS, link
 from sentinel_core.audit.checkpoints import append, read, signed
 from sentinel_core.audit.errors import PurgeFailed, StoreUnavailable
 from sentinel_core.audit.events import Event, parse_event
@@ -28,6 +29,7 @@ from sentinel_core.audit.retention import purge as steps
 from sentinel_core.audit.retention.past import past_of
 from sentinel_core.audit.retention.purge import Purged, Statement, plan, purge
 from sentinel_core.audit.retention.record import PURGED, read_record
+from sentinel_core.audit.retention.segment import write_segment
 from sentinel_core.audit.schemas import event_schema
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store import _layout, _purge
@@ -148,11 +150,34 @@ def test_the_purge_is_an_event_in_a_chain_that_meets_its_schema(
     assert (row.action, row.new, row.event.author) == ("purged", 7, "ada")
 
 
-def test_the_newest_record_is_found_without_a_look_at_the_events(filled: SqliteStore) -> None:
-    assert filled.last_purge() is None
-    with filled._database.read() as connection:
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {_purge.LAST_PURGE}")]
-    assert "USING INDEX events_purged" in plan[0]
+def test_a_record_that_came_from_elsewhere_is_none_of_this_store(
+    filled: SqliteStore, folder: Path, cut: datetime, tmp_path: Path, key: SigningKey
+) -> None:
+    done = purged(filled, cut, folder, key)
+    assert done.record is not None
+    other = SqliteStore(tmp_path / "other.db")
+    other.ingest([replace(done.record, source="/elsewhere"), done.record])
+    assert other.last_purge() is None
+    assert found(other, key) == []
+    filled.ingest([replace(done.record, id="forged", source="/elsewhere")])
+    last = filled.last_purge()
+    assert last is not None
+    assert last.id == done.record.id
+
+
+def test_of_two_purges_that_did_not_see_each_other_the_second_gives_up(
+    filled: SqliteStore, events: list[Event], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr(steps, "write_segment", write_segment)
+        purged(filled, events[3].time, tmp_path / "another")
+        return write_segment(*arguments)
+
+    monkeypatch.setattr(steps, "write_segment", meanwhile)
+    with pytest.raises(PurgeFailed):
+        purged(filled, events[5].time, folder)
+    assert numbers(filled, SOURCE) == [4, 5, 6, 7, 8, 9, 10]
+    assert found(filled) == found(filled, None, tmp_path / "another") == []
 
 
 def test_a_secret_in_the_reason_is_masked(filled: SqliteStore, folder: Path, cut: datetime) -> None:
@@ -264,7 +289,7 @@ def test_two_purges_do_not_meet(filled: SqliteStore, folder: Path, cut: datetime
 STEPS = {
     "before the segment": (steps, "write_segment"),
     "before the document beside it": (steps, "written_whole"),
-    "before the record": (SqliteStore, "ingest"),
+    "before the record": (SqliteStore, "record_purge"),
     "before anything is removed": (SqliteStore, "remove"),
 }
 
@@ -363,6 +388,48 @@ def test_what_is_done_to_the_store_after_a_purge_is_found(after: SqliteStore, ho
 def test_a_purge_that_nobody_recorded_is_found(filled: SqliteStore) -> None:
     tamper(filled, "DELETE FROM events WHERE number <= 5")
     assert found(filled) == [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)]
+
+
+def insert(store: SqliteStore, number: int, previous: bytes, row: int, source: str = SOURCE) -> bytes:
+    """A forged event with the hash that it must have; the hash."""
+    columns = (f"forged-{row}", source, "t", "flow", *[None] * 14, 0, 0, 0, 0)
+    made = link(previous, number, b"{}", columns, ())
+    names = ", ".join(f'"{name}"' for name in ("seq", "number", "previous", "hash", *COLUMNS))
+    values = (row, number, previous, made, *columns)
+    connection = sqlite3.connect(store.path)
+    connection.execute(f"INSERT INTO events ({names}) VALUES ({', '.join('?' * len(values))})", values)
+    connection.execute("INSERT INTO bodies VALUES (?, ?)", (row, b"{}"))
+    connection.commit()
+    connection.close()
+    return made
+
+
+def test_an_event_that_is_slipped_in_among_the_purged_ones_is_found(
+    after: SqliteStore, key: SigningKey, folder: Path
+) -> None:
+    insert(after, 3, bytes(32), 3)
+    assert found(after, key) == found(after, key, folder) == [("gap", SOURCE, 4, 5)]
+
+
+def test_a_beginning_that_is_made_anew_up_to_the_last_purged_one_is_found(
+    after: SqliteStore, key: SigningKey, folder: Path
+) -> None:
+    insert(after, 5, insert(after, 4, bytes(32), 4), 5)
+    for past in (None, folder):
+        told = found(after, key, past)
+        assert {(kind, source) for kind, source, *_ in told} == {("hash mismatch", SOURCE)}, told
+
+
+def test_a_purged_event_that_is_put_behind_the_others_is_found(after: SqliteStore, key: SigningKey) -> None:
+    insert(after, 3, bytes(32), 100)
+    assert found(after, key) == [("duplicate", SOURCE, 3, 3)]
+
+
+def test_an_event_that_is_slipped_into_a_source_that_was_purged_whole_is_found(
+    after: SqliteStore, key: SigningKey, folder: Path
+) -> None:
+    insert(after, 1, bytes(32), 100, OTHER)
+    assert found(after, key) == found(after, key, folder) == [("truncated after", OTHER, 1, 1)]
 
 
 @pytest.mark.parametrize("member", ["before", "events", "segments", "chains", "publishedBy", "keyId", "signature"])
@@ -494,6 +561,6 @@ def test_checkpoints_of_before_the_purge_hold_in_the_store_and_in_the_segments(
     promises = read(path, [key.public]).promises
     assert found(store, key, None, promises) == found(store, key, folder, promises) == []
     wrong = [replace(promise, hash=bytes(32)) for promise in promises]
-    told = [("hash mismatch", SOURCE, 1, at.stop - 1)]
+    told = [("hash mismatch", SOURCE, 1 if at.stop <= 6 else 6, at.stop - 1)]  # the purge vouches for the first five
     assert found(store, key, folder, wrong) == told
     assert found(store, key, None, wrong) == (told if at.stop > 5 else []), "what is gone can be told by segments alone"
