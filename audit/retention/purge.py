@@ -97,6 +97,8 @@ def purge(store: PurgingStore, before: datetime, folder: Path, statement: Statem
 
 
 def _purge(store: PurgingStore, before: datetime, folder: Path, statement: Statement) -> Purged:
+    for left in folder.glob(".audit-*.part"):  # by one that was killed: the lease is ours
+        left.unlink()
     planned = plan(store, before)
     removed = _finish(store, planned.record, folder)
     if not planned.ends:

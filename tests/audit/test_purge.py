@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -310,6 +312,38 @@ def test_a_purge_that_is_cut_off_leaves_a_sound_store_and_the_next_goes_on(
     purged(filled, cut, folder, key)
     assert numbers(filled, events[0].source) == [6, 7, 8, 9, 10]
     assert found(filled, key) == found(filled, key, folder) == []
+
+
+KILLED = [(os, "fsync", place) for place in range(1, 5)] + [(_purge, "_meant", place) for place in range(1, 25, 3)]
+
+
+@pytest.mark.parametrize(("module", "name", "place"), KILLED, ids=lambda value: getattr(value, "__name__", str(value)))
+def test_a_purge_that_is_killed_leaves_a_sound_store_and_the_next_goes_on(
+    filled: SqliteStore, events: list[Event], folder: Path, cut: datetime, key: SigningKey, child: Callable[..., int],
+    module: Any, name: str, place: int,
+) -> None:  # fmt: skip
+    filled.close()
+
+    def killed() -> None:
+        _purge._PAGE = 1
+        calls, whole = iter(range(1, 1000)), getattr(module, name)
+
+        def call(*arguments: Any) -> Any:
+            if next(calls) == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return whole(*arguments)
+
+        setattr(module, name, call)
+        purged(filled, cut, folder, key)
+
+    assert child(killed) == -signal.SIGKILL
+    assert found(filled, key) == []
+    if filled.last_purge() is not None:
+        assert found(filled, key, folder) == []
+    purged(filled, cut, folder, key)
+    assert numbers(filled, events[0].source) == [6, 7, 8, 9, 10]
+    assert found(filled, key) == found(filled, key, folder) == []
+    assert not list(folder.glob(".*.part"))
 
 
 @pytest.mark.parametrize("removed", range(1, 7))
