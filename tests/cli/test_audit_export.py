@@ -17,7 +17,9 @@ import rfc8785
 
 from sentinel_core.audit.events import Event, parse_event
 from sentinel_core.audit.export import paging
+from sentinel_core.audit.export.lines import ndjson
 from sentinel_core.audit.export.paging import COLUMNS
+from sentinel_core.audit.store.contract import Page, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from tests.cli.conftest import Run
 
@@ -73,6 +75,38 @@ def test_what_was_exported_can_be_taken_again(store: SqliteStore, sentinelctl: R
     assert other.ingest([parse_event(line) for line in lines]).new == len(EVENTS)
     assert store.ingest([parse_event(line) for line in lines]).duplicate == len(EVENTS)
     assert [head.hash for head in other.heads()] == [head.hash for head in store.heads()]
+
+
+def test_a_file_is_taken_into_another_store(store: SqliteStore, sentinelctl: Run, here: Path) -> None:
+    sentinelctl("audit", "export", "-o", "all.ndjson")
+    (here / "sentinel.yaml").write_text("audit: {store: 'sqlite:///other.db'}\n")
+    for told in ("5 stored, 0 were there already", "0 stored, 5 were there already"):
+        ended = sentinelctl("audit", "ingest", "--file", "all.ndjson")
+        assert (ended.code, ended.err) == (0, f"{told}, 0 lines refused.\n")
+    assert [head.hash for head in SqliteStore(here / "other.db").heads()] == [head.hash for head in store.heads()]
+
+
+def test_lines_that_are_no_events_are_told_and_the_others_are_stored(
+    store: SqliteStore, sentinelctl: Run, here: Path
+) -> None:
+    lines = sentinelctl("audit", "export").out.splitlines()
+    damaged = lines[1].replace('"changes":[', '"changes":[7,')
+    (here / "some.ndjson").write_text("\n".join([lines[0], "{}", damaged, "", *lines[2:4]]))
+    (here / "sentinel.yaml").write_text("audit: {store: 'sqlite:///other.db'}\n")
+    ended = sentinelctl("audit", "ingest", "--file", "some.ndjson")
+    assert ended.code == 2
+    assert [line.partition(" ")[0] for line in ended.err.splitlines()] == ["some.ndjson:2:", "some.ndjson:3:", "3"]
+    assert ended.err.endswith("3 stored, 0 were there already, 2 lines refused.\n")
+    assert sentinelctl("audit", "ingest", "--file", "missing.ndjson").code == 2
+    assert sentinelctl("audit", "ingest", "--file", "some.ndjson", "--until-idle").code == 64
+
+
+def test_a_pipe_from_store_to_store_works(store: SqliteStore, process: Run, here: Path) -> None:
+    ended = process(
+        script="$SENTINELCTL audit export | SENTINEL_AUDIT__STORE=sqlite:///other.db $SENTINELCTL audit ingest --file -"
+    )
+    assert (ended.code, ended.err) == (0, "5 stored, 0 were there already, 0 lines refused.\n")
+    assert SqliteStore(here / "other.db").count() == 5
 
 
 def test_csv_has_a_row_a_change(store: SqliteStore, sentinelctl: Run) -> None:
@@ -180,6 +214,40 @@ def test_an_export_that_fails_on_the_way_leaves_nothing(
     before = sorted(path.name for path in here.iterdir())
     assert sentinelctl("audit", "export", "-o", f"all.{form}").code == 69
     assert sorted(path.name for path in here.iterdir()) == before
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+def test_an_interrupt_leaves_what_stood_there(
+    store: SqliteStore, sentinelctl: Run, here: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "PAGE", 2)
+    query, asked = SqliteStore.query, iter(range(3))
+
+    def interrupted(self: SqliteStore, of: Query) -> Page:
+        if next(asked) == 2:
+            raise KeyboardInterrupt
+        return query(self, of)
+
+    monkeypatch.setattr(SqliteStore, "query", interrupted)
+    (here / f"all.{form}").write_text("old")
+    assert sentinelctl("audit", "export", "-o", f"all.{form}").code == 130
+    assert [path.read_text() for path in here.glob("*all*")] == ["old"]
+
+
+def test_pages_are_read_as_they_are_written(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "PAGE", 2)
+    query, asked = SqliteStore.query, list[str | None]()
+
+    def counted(self: SqliteStore, of: Query) -> Page:
+        asked.append(of.after)
+        return query(self, of)
+
+    monkeypatch.setattr(SqliteStore, "query", counted)
+    lines = ndjson(store, Query())
+    next(lines)
+    assert len(asked) == 1
+    assert len(list(lines)) == 4
+    assert len(asked) > 1
 
 
 def test_without_pyarrow_it_says_what_to_install(
