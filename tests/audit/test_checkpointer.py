@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sentinel_core.audit.checkpointer import Checkpointer
 from sentinel_core.audit.checkpoints import read
@@ -19,12 +17,6 @@ from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store.sqlite import SqliteStore
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def key() -> SigningKey:
-    private = Ed25519PrivateKey.generate()
-    return SigningKey.from_pem(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
 
 @pytest.fixture
