@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
@@ -45,11 +46,18 @@ def events(store: AuditStore, query: Query) -> Iterator[Event]:
 
 def values(row: Row) -> list[Any]:
     """Of COLUMNS; `old` and `new` are JSON texts."""
-    old = None if row.old is None else _JSON(row.old)
-    new = None if row.new is None else _JSON(row.new)
+    old = None if row.old is None else _json(row.old)
+    new = None if row.new is None else _json(row.new)
     what = (row.action, row.kind, row.resource, row.rule, row.field, old, new)
     return [row.event.time, *what, *_of_event(row.event)]
 
 
+def _json(value: Any) -> str:
+    """Half a surrogate pair stays an escape, as no file could hold it."""
+    text = _JSON(value)
+    return text if text.isascii() else _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_HALF = re.compile("[\ud800-\udfff]")
 _JSON = json.JSONEncoder(ensure_ascii=False).encode
 _of_event = attrgetter(*_OF_EVENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import signal
 import subprocess
@@ -14,10 +15,12 @@ from typing import Any
 import duckdb
 import pytest
 import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sentinel_core.audit.events import Event, parse_event
 from sentinel_core.audit.export import paging
-from sentinel_core.audit.export.lines import ndjson
+from sentinel_core.audit.export.lines import _line, _text, ndjson
 from sentinel_core.audit.export.paging import COLUMNS
 from sentinel_core.audit.store.contract import Page, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
@@ -138,6 +141,27 @@ def test_no_text_is_a_formula_for_a_spreadsheet(here: Path, sentinelctl: Run, te
     with Path("x.csv").open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     assert (row["resource"], row["author"], row["new"]) == (f"'{text}", f"'{text}", "2")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_half_a_surrogate_pair_stays_an_escape(here: Path, sentinelctl: Run, form: str) -> None:
+    (here / "sentinel.yaml").write_text("audit: {store: 'sqlite:///audit.db'}\n")
+    SqliteStore(here / "audit.db").ingest([event(1, ("limitApp", "订单\ud800", {"\udfff": "é"}))])
+    ended = sentinelctl("audit", "export", "-o", f"x.{form}")
+    assert ended.code == 0, ended.err
+    with duckdb.connect() as database:
+        found = database.execute(f"SELECT old, new FROM 'x.{form}'").fetchall()  # noqa: S608  our own file
+    assert found == [('"订单\\ud800"', '{"\\udfff": "é"}')]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_any_text_reads_back_from_csv_but_for_the_apostrophe(texts: list[str]) -> None:
+    line = _line(map(_text, ["x", *texts, "x"])).decode()
+    ((_, *read, _),) = csv.reader(io.StringIO(line, newline=""))
+    assert [
+        cell.removeprefix("'") if not text.startswith("'") else cell for cell, text in zip(read, texts, strict=True)
+    ] == texts
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) for cell in read)
 
 
 def test_parquet_has_types_and_duckdb_reads_it(store: SqliteStore, sentinelctl: Run) -> None:
