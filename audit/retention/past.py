@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sentinel_core.audit.chain import Page
+from sentinel_core.audit.chain import ChainedStore, Page
 from sentinel_core.audit.errors import EventInvalid
+from sentinel_core.audit.events import Event
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.retention.record import PurgeRecord, read_record
 from sentinel_core.audit.retention.segment import digest_of, segment_pages
 from sentinel_core.audit.signing import VerifyKey
-from sentinel_core.audit.verify import Finding, Promise
+from sentinel_core.audit.verify import Finding, Promise, Verdict, verify
 
 
 @dataclass(slots=True)
@@ -26,6 +27,34 @@ class Past:
     """The purged events, to be walked first; None where no segments were given."""
     findings: list[Finding] = field(default_factory=list)
     record: PurgeRecord | None = None
+    event: Event | None = None
+    """The one that holds the record."""
+
+
+def walked(
+    store: ChainedStore, promises: Sequence[Promise], keys: Sequence[VerifyKey], folder: Path | None
+) -> tuple[Past, Verdict]:
+    """What `verify` finds in the store, and with a folder in its segments, too. Walks again where a purge went on
+    meanwhile, as what it took away looks as if it were missing. Raises StoreUnavailable."""
+    for left in range(TRIES, 0, -1):
+        past = past_of(store, keys, folder)
+        verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
+        if left == 1 or not _went_on(store, past, verdict):
+            break
+    return past, verdict
+
+
+TRIES = 3
+
+
+def _went_on(store: ChainedStore, past: Past, verdict: Verdict) -> bool:
+    """Whether another purge was recorded, or something is missing of what an earlier one may just be removing."""
+    if not verdict.findings or not isinstance(store, PurgingStore):
+        return False
+    begins = {begin.source: begin.number for begin in past.begins}
+    return store.last_purge() != past.event or any(
+        finding.kind == "gap" and finding.last <= begins.get(finding.source, 0) for finding in verdict.findings
+    )
 
 
 def past_of(store: object, keys: Sequence[VerifyKey], folder: Path | None) -> Past:
@@ -39,9 +68,9 @@ def past_of(store: object, keys: Sequence[VerifyKey], folder: Path | None) -> Pa
     try:
         record = read_record(event)
     except EventInvalid as error:
-        return Past(findings=[Finding("hash mismatch", event.source, 0, 0, str(error))])
+        return Past(findings=[Finding("hash mismatch", event.source, 0, 0, str(error))], event=event)
     begins = [Promise(head.source, head.number, head.hash, rfc3339(event.time), "purge") for head in record.chains]
-    past = Past(begins, record=record)
+    past = Past(begins, record=record, event=event)
     signature = record.signature(keys) if keys else "good"
     if signature != "good":
         text = f"the record of the purge {_WORDS[signature]}"

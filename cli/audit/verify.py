@@ -10,11 +10,10 @@ import click
 
 from sentinel_core.audit.checkpoints import Checkpoints, read
 from sentinel_core.audit.instants import rfc3339
-from sentinel_core.audit.retention.past import Past, past_of
+from sentinel_core.audit.retention.past import Past, walked
 from sentinel_core.audit.retention.record import PurgeRecord
 from sentinel_core.audit.signing import VerifyKey
 from sentinel_core.audit.verify import Finding, Verdict
-from sentinel_core.audit.verify import verify as walk
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.audit.common import opened_chain
 from sentinel_core.cli.exits import Exit
@@ -56,12 +55,10 @@ def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None,
     """
     keys = _keys(app, key_files)
     checkpoints = _checkpoints(app, keys, checkpoints_file)
-    with opened_chain(app) as store:
-        past = past_of(store, keys, folder)
-        if past.record is not None:
-            app.out.say(_purged(past, keys))
-        with app.out.waiting("walking through the events"):
-            verdict = walk(store, checkpoints.promises, begins=past.begins, sealed=past.pages)
+    with opened_chain(app) as store, app.out.waiting("walking through the events"):
+        past, verdict = walked(store, checkpoints.promises, keys, folder)
+    if past.record is not None:
+        app.out.say(_purged(past.record, keys, walked=folder is not None))
     findings = [*past.findings, *verdict.findings, *checkpoints.findings]
     app.out.show(_view(verdict, findings, len(checkpoints.promises), past))
     app.out.say(_summary(verdict, findings, checkpoints))
@@ -76,15 +73,14 @@ def _keys(app: App, files: Sequence[Path]) -> list[VerifyKey]:
     return [VerifyKey.from_pem(text) for text in texts]
 
 
-def _purged(past: Past, keys: Sequence[VerifyKey]) -> str:
-    record = past.record
-    if record is None:
-        return ""
+def _purged(record: PurgeRecord, keys: Sequence[VerifyKey], *, walked: bool) -> str:
     events = plural(sum(segment.events for segment in record.segments), "event")
     text = f"note: {events} of before {rfc3339(record.before)} were purged"
-    if past.pages is None:
-        return f"{text}; --segments DIR verifies them as well" + ("" if keys else ", and --key who says so")
-    return text
+    return (
+        text
+        if walked
+        else f"{text}; --segments DIR verifies them as well" + ("" if keys else ", and --key who says so")
+    )
 
 
 def _checkpoints(app: App, keys: Sequence[VerifyKey], file: Path | None) -> Checkpoints:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sentinel_core.audit.retention.past import past_of
+from sentinel_core.audit.retention.past import walked
 from sentinel_core.audit.retention.purge import Purged, Statement, purge
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store.sqlite import SqliteStore
-from sentinel_core.audit.verify import Promise, verify
+from sentinel_core.audit.verify import Promise
 
 OTHER = "/staging/file/rules/flow"
 SOURCE = "/prod/git/file:///srv/rules.git@main/rules/flow"
@@ -40,8 +40,7 @@ def found(
     store: SqliteStore, key: SigningKey | None = None, folder: Path | None = None, promises: Sequence[Promise] = ()
 ) -> Found:
     """As `audit verify` finds it: kind, source, first and last number."""
-    past = past_of(store, [key.public] if key else [], folder)
-    verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
+    past, verdict = walked(store, promises, [key.public] if key else [], folder)
     return [(each.kind, each.source, each.number, each.last) for each in (*past.findings, *verdict.findings)]
 
 

@@ -25,7 +25,7 @@ from sentinel_core.audit.retention.record import PURGED, read_record
 from sentinel_core.audit.retention.segment import write_segment
 from sentinel_core.audit.schemas import event_schema
 from sentinel_core.audit.signing import SigningKey
-from sentinel_core.audit.store import _purge
+from sentinel_core.audit.store import _purge, _walk
 from sentinel_core.audit.store.contract import Ingested, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.verify import verify
@@ -178,6 +178,48 @@ def test_pages_and_transactions_join(
         monkeypatch.setattr(_purge, "_PAGE", size)
         purged(filled, events[size].time, folder)
         assert found(filled) == found(filled, None, folder) == []
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_walk_that_meets_a_purge_is_no_alarm(
+    filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey, sealed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = SqliteStore.pages
+
+    def meanwhile(self: SqliteStore, wanted: Any) -> Any:
+        monkeypatch.setattr(SqliteStore, "pages", pages)
+        heads, walk = pages(self, wanted)
+        purged(self, cut, folder, key)
+        return heads, walk
+
+    folder.mkdir()
+    monkeypatch.setattr(SqliteStore, "pages", meanwhile)
+    assert found(filled, key, folder if sealed else None) == []
+    assert filled.last_purge() is not None
+
+
+def test_a_walk_that_meets_the_end_of_a_purge_is_no_alarm(
+    filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_walk, "PAGE", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "remove", lambda *_: iter(()))
+        purged(filled, cut, folder, key)
+    pages = SqliteStore.pages
+
+    def meanwhile(self: SqliteStore, wanted: Any) -> Any:
+        monkeypatch.setattr(SqliteStore, "pages", pages)
+        heads, walk = pages(self, wanted)
+
+        def slow() -> Any:
+            yield next(walk)
+            assert sum(self.remove({SOURCE: 5, OTHER: 2})) == 7
+            yield from walk
+
+        return heads, slow()
+
+    monkeypatch.setattr(SqliteStore, "pages", meanwhile)
+    assert found(filled, key) == []
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

@@ -286,8 +286,7 @@ def test_without_pyarrow_it_says_what_to_install(
 
 @pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
 def test_a_reader_that_leaves_is_no_error(store: SqliteStore, process: Run, form: str) -> None:
-    for start in range(10, 4000, 1000):
-        store.ingest([event(number, ("count", 1, 2)) for number in range(start, start + 1000)])
+    store.ingest([event(number, ("count", 1, 2)) for number in range(10, 1010)])
     ended = process(script=f"$SENTINELCTL audit export --format {form} | head -c 5 >/dev/null; echo ${{PIPESTATUS[0]}}")
     assert (ended.out.strip(), ended.err) == ("0", "")
 
