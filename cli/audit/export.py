@@ -18,6 +18,7 @@ from sentinel_core.cli.app import App, pass_app
 from sentinel_core.cli.audit.asked import asked, span_options, terms_argument
 from sentinel_core.cli.audit.common import opened, zone_option
 from sentinel_core.cli.exits import CommandError, UsageProblem
+from sentinel_core.cli.output import FORMATS as SHOWN
 from sentinel_core.cli.output import Output
 
 OWNER_ONLY = 0o600
@@ -56,6 +57,9 @@ def export(
     TERMs are those of `audit query`, and events of all types are written: moves of breakers and what instances run,
     too. type:changed narrows.
     """
+    if str(file) in (*FORMATS, *SHOWN):
+        raise UsageProblem(f"-o names a file here, and {file} is a form", next_step=f"write --format {FORMATS[0]}")
+    file = None if str(file) == "-" else file
     form = form or _named(file)
     query = asked(app, terms, start, span, zone_named(zone)).of_every_type(limit=1)
     with opened(app) as store:

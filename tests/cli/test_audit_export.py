@@ -217,6 +217,14 @@ def test_pages_join_without_a_gap_or_a_repeat(
         assert [sentinelctl("audit", "export", "--format", form).out for form in ("ndjson", "csv")] == whole
 
 
+def test_a_dash_is_stdout_and_a_form_is_no_file(store: SqliteStore, sentinelctl: Run, here: Path) -> None:
+    assert sentinelctl("audit", "export", "-o", "-").out == sentinelctl("audit", "export").out
+    for form in ("json", "ndjson", "csv"):
+        ended = sentinelctl("audit", "export", "-o", form)
+        assert (ended.code, (here / form).exists()) == (64, False)
+        assert "--format" in ended.err
+
+
 def test_a_disk_that_is_full_leaves_what_stood_there(store: SqliteStore, sentinelctl: Run, here: Path) -> None:
     (here / "all.csv").write_text("old")
     (here / "folder").mkdir()
