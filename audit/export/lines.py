@@ -9,19 +9,19 @@ from typing import Any
 
 from sentinel_core.audit.export.paging import COLUMNS, FLAGS, events, pages, values
 from sentinel_core.audit.instants import rfc3339
-from sentinel_core.audit.store.contract import AuditStore, Query
+from sentinel_core.audit.store.contract import ArrivalStore, Query
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _SPECIAL = re.compile(r'[",\r\n]')
 
 
-def ndjson(store: AuditStore, query: Query) -> Iterator[bytes]:
+def ndjson(store: ArrivalStore, query: Query) -> Iterator[bytes]:
     """Each event whole, as structured CloudEvents, a line each."""
     for event in events(store, query):
         yield event.to_json() + b"\n"
 
 
-def comma_separated(store: AuditStore, query: Query) -> Iterator[bytes]:
+def comma_separated(store: ArrivalStore, query: Query) -> Iterator[bytes]:
     """A row a change, after a line of names. Lines end with `\\n`, whatever machine this is."""
     yield _line(COLUMNS)
     for rows in pages(store, query):

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.store.contract import AuditStore, EventHead, Query, Row
+from sentinel_core.audit.store.contract import ArrivalStore, EventHead, Query, Row
 
 PAGE = 2000
 AT_ONCE = 32
@@ -23,18 +23,18 @@ COLUMNS = ("time", *_OF_CHANGE, *_OF_EVENT)
 FLAGS = ("initial", "late", "observed")
 
 
-def pages(store: AuditStore, query: Query) -> Iterator[Sequence[Row]]:
+def pages(store: ArrivalStore, query: Query) -> Iterator[Sequence[Row]]:
     """Rows that were there when the last page was read. Raises what the store raises."""
-    query = replace(query, order="arrival", limit=PAGE)
+    query = replace(query, limit=PAGE)
     while True:
-        page = store.query(query)
+        page = store.arrived(query)
         yield page.rows
         if len(page.rows) < query.limit:
             return
         query = replace(query, after=page.next)
 
 
-def events(store: AuditStore, query: Query) -> Iterator[Event]:
+def events(store: ArrivalStore, query: Query) -> Iterator[Event]:
     """Each event that has a row which meets the query, once."""
     before: EventHead | None = None
     for rows in pages(store, query):

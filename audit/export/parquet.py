@@ -6,14 +6,14 @@ from typing import Any, BinaryIO
 
 from sentinel_core.audit.errors import LibraryMissing
 from sentinel_core.audit.export.paging import COLUMNS, FLAGS, pages, values
-from sentinel_core.audit.store.contract import AuditStore, Query
+from sentinel_core.audit.store.contract import ArrivalStore, Query
 
 FORMAT_VERSION = 1
 GROUP = 20_000
 """Rows that are in memory before they are written: readers skip whole groups of rows by their times."""
 
 
-def write_parquet(store: AuditStore, query: Query, sink: BinaryIO) -> int:
+def write_parquet(store: ArrivalStore, query: Query, sink: BinaryIO) -> int:
     """How many rows. Times are UTC in ms, flags booleans, all else texts; `old` and `new` hold JSON. `sink` needs no
     seeking. Raises LibraryMissing."""
     library = _library()

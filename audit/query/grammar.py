@@ -15,7 +15,7 @@ from datetime import datetime, tzinfo
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query.interval import Interval, between, since, window
 from sentinel_core.audit.redact import mask_text
-from sentinel_core.audit.store.contract import Condition, Order, Query, Test
+from sentinel_core.audit.store.contract import Condition, Query, Test
 from sentinel_core.rules import KINDS
 
 MAX_LENGTH = 1000
@@ -70,15 +70,15 @@ class Question:
     interval: Interval | None
     """The window the text names; None where it names none."""
 
-    def query(self, *, limit: int = 50, after: str | None = None, order: Order = "time") -> Query:
+    def query(self, *, limit: int = 50, after: str | None = None) -> Query:
         """What a store is asked. Moves of breakers and what instances run are no changes of rules: only a question
         about types finds them, and moves one about actions."""
-        return replace(self.of_every_type(limit=limit, after=after, order=order), conditions=self._of_changes())
+        return replace(self.of_every_type(limit=limit, after=after), conditions=self._of_changes())
 
-    def of_every_type(self, *, limit: int, after: str | None = None, order: Order = "time") -> Query:
+    def of_every_type(self, *, limit: int = 50, after: str | None = None) -> Query:
         """The same of all events, whatever they tell of."""
         start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
-        return Query(self.conditions, start, end, limit, after, order)
+        return Query(self.conditions, start, end, limit, after)
 
     def _of_changes(self) -> tuple[Condition, ...]:
         conditions = self.conditions

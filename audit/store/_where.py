@@ -37,12 +37,11 @@ _FIELD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 _NUMERIC = {"=", "<", "<=", ">", ">="}
 
 
-def select(query: Query, columns: str) -> tuple[str, list[Any]]:
-    """Statement and values; rows come in the order of the query, one more than `limit`: the caller sees whether more
-    follow."""
+def select(query: Query, columns: str, *, by_arrival: bool = False) -> tuple[str, list[Any]]:
+    """Statement and values; rows come newest first or as they arrived, one more than `limit`: the caller sees whether
+    more follow."""
     if not 1 <= query.limit <= MAX_LIMIT:
         raise QueryInvalid(f"limit is {query.limit}; a number from 1 to {MAX_LIMIT} is needed")
-    by_arrival = query.order == "arrival"
     tables, place = _tables(query.conditions, by_arrival=by_arrival)
     clauses: list[str] = []
     values: list[Any] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.instants import rfc3339
@@ -19,10 +19,8 @@ COLUMNS = (
 )  # fmt: skip
 """What can be asked for, besides the numeric value of a rule's field; `digest` is that of the new rules."""
 
-Order = Literal["time", "arrival"]
-"""`time`: newest first; `arrival`: in the order in which the store took them, oldest first."""
 END = "end"
-"""As `Query.after` in the order of arrival: nothing of what is there, all that arrives from now on."""
+"""As `Query.after` of `ArrivalStore.arrived`: nothing of what is there, all that arrives from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """All conditions hold, and `start <= time < end`."""
+    """All conditions hold, and `start <= time < end`. Newest first, where nothing else is said."""
 
     conditions: tuple[Condition, ...] = ()
     start: datetime | None = None
@@ -46,8 +44,7 @@ class Query:
     limit: int = 50
     """1 to 10,000."""
     after: str | None = None
-    """`Page.next` of a page before, in the same order."""
-    order: Order = "time"
+    """`Page.next` of the page before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +97,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows in the order of the query, and where the next page begins.
-
-    In the order of time that is None at the end. In the order of arrival it is always given, as what arrives later
-    follows; a page of fewer rows than `limit` ends with what is there now."""
+    """Rows, newest first, and where the next page begins (None at the end)."""
 
     rows: tuple[Row, ...]
     next: str | None
@@ -133,14 +127,10 @@ class AuditStore(Protocol):
         adds only a sighting. Raises EventRefused for an event that can never be taken."""
 
     def query(self, query: Query) -> Page:
-        """Rows in falling order of (time, arrival), or in rising order of arrival, where the rows of an event stand
-        together. Raises QueryInvalid for a cursor that is none."""
+        """Rows in falling order of (time, arrival). Raises QueryInvalid for a cursor that is none."""
 
     def get(self, event_id: str) -> Event | None:
         """The whole event, by its id or a beginning of it that is unique (8 characters or more)."""
-
-    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
-        """The whole events of these heads, in their order; those that are gone are left out."""
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """Changes of all kinds by the same revision, commit or plan, the event's own included, oldest first."""
@@ -154,3 +144,15 @@ class AuditStore(Protocol):
 
     def close(self) -> None:
         """Idempotent."""
+
+
+@runtime_checkable
+class ArrivalStore(AuditStore, Protocol):
+    """A store that knows in which order events came to it, so that they can be exported whole and followed."""
+
+    def arrived(self, query: Query) -> Page:
+        """Rows in rising order of arrival; those of an event stand together. `Page.next` is always given, as what
+        arrives later follows; a page of fewer rows than `limit` ends with what is there now."""
+
+    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
+        """The whole events of these heads, in their order; those that are gone are left out."""

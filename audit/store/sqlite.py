@@ -140,16 +140,15 @@ class SqliteStore:
 
     def query(self, query: Query) -> Page:
         """See `AuditStore`."""
-        if query.order == "arrival":
-            return self._by_arrival(query)
         statement, values = select(narrowed(query, self._all), _ROW_SQL)
         found = self._all(statement, values)
         rows = tuple(_row(row) for row in found[: query.limit])
         is_more = len(found) > query.limit
         return Page(rows, cursor(*found[query.limit - 1][-3:]) if is_more else None)
 
-    def _by_arrival(self, query: Query) -> Page:
-        """Numbers of rows never fall, so a position beyond the last is one of another file: all of this one is new."""
+    def arrived(self, query: Query) -> Page:
+        """See `ArrivalStore`. Numbers of rows never fall, so a position beyond the last is one of another file: all of
+        this one is new."""
         asked = narrowed(query, self._all)
         self._check_it_exists()
         with self._database.read() as connection:
@@ -158,7 +157,7 @@ class SqliteStore:
                 return Page((), behind(last))
             if query.after is not None and place_of(query.after) > last:
                 asked = replace(asked, after=None)
-            found = connection.execute(*select(asked, _ROW_SQL)).fetchall()
+            found = connection.execute(*select(asked, _ROW_SQL, by_arrival=True)).fetchall()
         rows = tuple(_row(row) for row in found[: query.limit])
         return Page(rows, cursor(*found[query.limit - 1][-3:]) if len(found) > query.limit else behind(last))
 
@@ -177,7 +176,7 @@ class SqliteStore:
         return _event(found[0])
 
     def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
-        """See `AuditStore`."""
+        """See `ArrivalStore`."""
         return list(map(_event, self._all(_EVENTS, [json.dumps([(head.id, head.source) for head in heads])])))
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:

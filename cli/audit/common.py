@@ -17,7 +17,7 @@ from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.store import open_store
-from sentinel_core.audit.store.contract import AuditStore, EventHead
+from sentinel_core.audit.store.contract import ArrivalStore, AuditStore, EventHead
 from sentinel_core.cli.app import App
 from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.exits import BadSettings
@@ -81,6 +81,18 @@ def opened_chain(app: App) -> Iterator[ChainedStore]:
         if not isinstance(store, ChainedStore):
             raise BadSettings(
                 "the audit store of the settings keeps no hash chains", next_step="use a store of sqlite:///"
+            )
+        yield store
+
+
+@contextmanager
+def opened_in_order(app: App) -> Iterator[ArrivalStore]:
+    """The same, of a store that knows the order of arrival."""
+    with opened(app) as store:
+        if not isinstance(store, ArrivalStore):
+            raise BadSettings(
+                "the audit store of the settings does not know in which order events came to it",
+                next_step="use a store of sqlite:///, or sentinelctl audit query",
             )
         yield store
 

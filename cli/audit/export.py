@@ -13,10 +13,10 @@ from sentinel_core.audit.export.lines import comma_separated, ndjson
 from sentinel_core.audit.export.parquet import write_parquet
 from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.query.zones import zone_named
-from sentinel_core.audit.store.contract import AuditStore, Query
+from sentinel_core.audit.store.contract import ArrivalStore, Query
 from sentinel_core.cli.app import App, pass_app
 from sentinel_core.cli.audit.asked import asked, span_options, terms_argument
-from sentinel_core.cli.audit.common import opened, zone_option
+from sentinel_core.cli.audit.common import opened_in_order, zone_option
 from sentinel_core.cli.exits import CommandError, UsageProblem
 from sentinel_core.cli.output import FORMATS as SHOWN
 from sentinel_core.cli.output import Output
@@ -61,8 +61,8 @@ def export(
         raise UsageProblem(f"-o names a file here, and {file} is a form", next_step=f"write --format {FORMATS[0]}")
     file = None if str(file) == "-" else file
     form = form or _named(file)
-    query = asked(app, terms, start, span, zone_named(zone)).of_every_type(limit=1)
-    with opened(app) as store:
+    query = asked(app, terms, start, span, zone_named(zone)).of_every_type()
+    with opened_in_order(app) as store:
         if file is None:
             _to_stdout(app.out, form, store, query)
         else:
@@ -74,7 +74,7 @@ def _named(file: Path | None) -> str:
     return suffix if suffix in FORMATS else FORMATS[0]
 
 
-def _to_stdout(out: Output, form: str, store: AuditStore, query: Query) -> None:
+def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query) -> None:
     if form == "parquet":
         if sys.stdout.isatty():
             raise UsageProblem("Parquet is nothing to look at on a terminal", next_step="add -o FILE")
@@ -106,7 +106,7 @@ class _Sink:
         self.closed = True
 
 
-def _to_file(app: App, form: str, store: AuditStore, query: Query, file: Path) -> None:
+def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path) -> None:
     try:
         with app.out.waiting(f"writing {file}"), written_whole(file, mode=OWNER_ONLY) as sink:
             if form == "parquet":
@@ -121,5 +121,5 @@ def _to_file(app: App, form: str, store: AuditStore, query: Query, file: Path) -
     app.out.say(f"Written to {file}.")
 
 
-def _pieces(form: str, store: AuditStore, query: Query) -> Iterable[bytes]:
+def _pieces(form: str, store: ArrivalStore, query: Query) -> Iterable[bytes]:
     return ndjson(store, query) if form == "ndjson" else comma_separated(store, query)

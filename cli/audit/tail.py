@@ -14,7 +14,7 @@ from sentinel_core.audit.store.contract import Row
 from sentinel_core.audit.tail import Tail
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.audit.asked import HEADERS, asked, row_cells, row_json, terms_argument
-from sentinel_core.cli.audit.common import opened, zone_option
+from sentinel_core.cli.audit.common import opened_in_order, zone_option
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.output import View, aligned, table, widths_of
 from sentinel_core.cli.text import Span
@@ -56,7 +56,7 @@ def tail(app: App, terms: tuple[str, ...], follow: bool, count: int, zone: str |
         raise UsageProblem(
             "with --follow there is no end, and so no whole document", next_step="use -o ndjson, or leave --follow out"
         )
-    with opened(app) as store:
+    with opened_in_order(app) as store:
         line = Tail(store, query)
         if not follow:
             app.out.show(_view(line.last(count), place))

@@ -125,8 +125,13 @@ def outbox(tmp_path: Path) -> Outbox:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
+def sqlite(tmp_path: Path) -> SqliteStore:
     return SqliteStore(tmp_path / "audit.db")
+
+
+@pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
 
 
 @pytest.fixture
@@ -150,11 +155,11 @@ def child() -> Callable[..., int]:
 
 
 @pytest.fixture
-def filled(store: SqliteStore, events: list[Event]) -> SqliteStore:
+def filled(sqlite: SqliteStore, events: list[Event]) -> SqliteStore:
     """Ten events of one source, numbers 1 to 10 in rows 1 to 10; then two of another."""
-    store.ingest(events)
-    store.ingest([replace(event, source="/staging/file/rules/flow") for event in events[:2]])
-    return store
+    sqlite.ingest(events)
+    sqlite.ingest([replace(event, source="/staging/file/rules/flow") for event in events[:2]])
+    return sqlite
 
 
 @pytest.fixture

@@ -30,11 +30,11 @@ def numbers(path: Path, key: SigningKey) -> list[int]:
     return [promise.number for promise in told.promises]
 
 
-def test_only_what_has_moved_is_signed(store: SqliteStore, events: list[Event], path: Path, key: SigningKey) -> None:
-    store.ingest(events[:3])
-    line = Checkpointer(store, key, path, lambda: AT)
+def test_only_what_has_moved_is_signed(sqlite: SqliteStore, events: list[Event], path: Path, key: SigningKey) -> None:
+    sqlite.ingest(events[:3])
+    line = Checkpointer(sqlite, key, path, lambda: AT)
     assert [len(line.make()) for _ in range(3)] == [1, 0, 0]
-    store.ingest(events)
+    sqlite.ingest(events)
     line.make()
     assert numbers(path, key) == [3, 10]
 
@@ -57,23 +57,23 @@ class Rounds(threading.Event):
 
 
 def test_it_goes_on_and_signs_once_more_at_its_end(
-    store: SqliteStore, events: list[Event], path: Path, key: SigningKey
+    sqlite: SqliteStore, events: list[Event], path: Path, key: SigningKey
 ) -> None:
     heard: list[Sequence[dict[str, Any]]] = []
     stop = Rounds()
-    stop.turns = [lambda: store.ingest(events[:4]), lambda: None, lambda: store.ingest(events[4:6])]
-    Checkpointer(store, key, path, lambda: AT).run(stop, 3600, heard.append)
+    stop.turns = [lambda: sqlite.ingest(events[:4]), lambda: None, lambda: sqlite.ingest(events[4:6])]
+    Checkpointer(sqlite, key, path, lambda: AT).run(stop, 3600, heard.append)
     assert stop.waited == [3600] * 4
     assert [[each["number"] for each in made] for made in heard] == [[4], [6]]
     assert numbers(path, key) == [4, 6]
 
 
 def test_trouble_is_told_once_and_what_was_missed_is_signed_later(
-    store: SqliteStore, events: list[Event], path: Path, key: SigningKey, caplog: pytest.LogCaptureFixture
+    sqlite: SqliteStore, events: list[Event], path: Path, key: SigningKey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store.ingest(events[:4])
+    sqlite.ingest(events[:4])
     path.parent.write_text("in the way")
-    Checkpointer(store, key, path, lambda: AT).run(
+    Checkpointer(sqlite, key, path, lambda: AT).run(
         Rounds(lambda: None, lambda: None, path.parent.unlink, lambda: None), 1, lambda _: None
     )
     assert numbers(path, key) == [4]

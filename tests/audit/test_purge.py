@@ -121,12 +121,12 @@ def test_a_secret_in_the_reason_is_masked(filled: SqliteStore, folder: Path, cut
 
 
 def test_a_chain_is_purged_only_as_far_as_all_before_is_old(
-    store: SqliteStore, events: list[Event], folder: Path, cut: datetime
+    sqlite: SqliteStore, events: list[Event], folder: Path, cut: datetime
 ) -> None:
-    store.ingest([*events[:2], events[8], *events[2:8]])
-    purged(store, cut, folder)
-    assert numbers(store, events[0].source) == [3, 4, 5, 6, 7, 8, 9]
-    assert found(store) == []
+    sqlite.ingest([*events[:2], events[8], *events[2:8]])
+    purged(sqlite, cut, folder)
+    assert numbers(sqlite, events[0].source) == [3, 4, 5, 6, 7, 8, 9]
+    assert found(sqlite) == []
 
 
 def test_later_purges_go_on_where_the_last_ended_and_all_segments_link_up(

@@ -66,13 +66,13 @@ def test_a_purge_that_nobody_recorded_is_found(filled: SqliteStore) -> None:
     assert found(filled) == [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)]
 
 
-def insert(store: SqliteStore, number: int, previous: bytes, row: int, source: str = SOURCE) -> bytes:
+def insert(sqlite: SqliteStore, number: int, previous: bytes, row: int, source: str = SOURCE) -> bytes:
     """A forged event with the hash that it must have; the hash."""
     columns = (f"forged-{row}", source, "t", "flow", *[None] * 14, 0, 0, 0, 0)
     made = link(previous, number, b"{}", columns, ())
     names = ", ".join(f'"{name}"' for name in ("seq", "number", "previous", "hash", *COLUMNS))
     values = (row, number, previous, made, *columns)
-    connection = sqlite3.connect(store.path)
+    connection = sqlite3.connect(sqlite.path)
     connection.execute(f"INSERT INTO events ({names}) VALUES ({', '.join('?' * len(values))})", values)
     connection.execute("INSERT INTO bodies VALUES (?, ?)", (row, b"{}"))
     connection.commit()
@@ -227,16 +227,16 @@ def test_a_line_of_a_segment_that_is_no_event_is_found(after: SqliteStore, folde
 
 @pytest.mark.parametrize("at", [range(1, 4), range(1, 6), range(1, 11)])
 def test_checkpoints_of_before_the_purge_hold_in_the_store_and_in_the_segments(
-    store: SqliteStore, events: list[Event], folder: Path, key: SigningKey, cut: datetime, tmp_path: Path, at: range
+    sqlite: SqliteStore, events: list[Event], folder: Path, key: SigningKey, cut: datetime, tmp_path: Path, at: range
 ) -> None:
     path = tmp_path / "checkpoints.ndjson"
-    store.ingest(events[: at.stop - 1])
-    append(path, signed(store.heads(), key, AT))
-    store.ingest(events)
-    purged(store, cut, folder, key)
+    sqlite.ingest(events[: at.stop - 1])
+    append(path, signed(sqlite.heads(), key, AT))
+    sqlite.ingest(events)
+    purged(sqlite, cut, folder, key)
     promises = read(path, [key.public]).promises
-    assert found(store, key, None, promises) == found(store, key, folder, promises) == []
+    assert found(sqlite, key, None, promises) == found(sqlite, key, folder, promises) == []
     wrong = [replace(promise, hash=bytes(32)) for promise in promises]
     told = [("hash mismatch", SOURCE, 1 if at.stop <= 6 else 6, at.stop - 1)]  # the purge vouches for the first five
-    assert found(store, key, folder, wrong) == told
-    assert found(store, key, None, wrong) == (told if at.stop > 5 else []), "what is gone can be told by segments alone"
+    assert found(sqlite, key, folder, wrong) == told
+    assert found(sqlite, key, None, wrong) == (told if at.stop > 5 else []), "what is gone only segments tell"

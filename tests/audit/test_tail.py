@@ -21,53 +21,52 @@ def news(tail: Tail) -> list[object]:
 
 
 def test_it_begins_with_the_newest_oldest_first_and_goes_on_with_what_arrives(
-    store: SqliteStore, events: list[Event]
+    sqlite: SqliteStore, events: list[Event]
 ) -> None:
-    store.ingest(events[3:6])
-    tail = Tail(store, Query())
+    sqlite.ingest(events[3:6])
+    tail = Tail(sqlite, Query())
     assert [row.new for row in tail.last(2)] == [5, 6]
     assert news(tail) == []
-    store.ingest([events[1], events[6]])
+    sqlite.ingest([events[1], events[6]])
     assert news(tail) == [2, 7], "late ones, too"
-    store.ingest(events[1:8])
+    sqlite.ingest(events[1:8])
     assert news(tail) == [3, 8], "and nothing twice"
     assert news(tail) == []
 
 
-def test_none_of_the_newest_is_asked_for(store: SqliteStore, events: list[Event]) -> None:
-    store.ingest(events[:5])
-    tail = Tail(store, Query())
+def test_none_of_the_newest_is_asked_for(sqlite: SqliteStore, events: list[Event]) -> None:
+    sqlite.ingest(events[:5])
+    tail = Tail(sqlite, Query())
     assert tail.last(0) == ()
-    store.ingest(events)
+    sqlite.ingest(events)
     assert news(tail) == [6, 7, 8, 9, 10]
 
 
 def test_what_arrives_while_the_newest_are_read_is_told_once(
-    store: SqliteStore, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    sqlite: SqliteStore, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.ingest(events[:5])
+    sqlite.ingest(events[:5])
     query = SqliteStore.query
 
     def busy(self: SqliteStore, asked: Query) -> Page:
-        if asked.order == "time":
-            self.ingest([events[6], events[5], events[7]])
+        self.ingest([events[6], events[5], events[7]])
         return query(self, asked)
 
-    tail = Tail(store, Query())
+    tail = Tail(sqlite, Query())
     monkeypatch.setattr(SqliteStore, "query", busy)
     assert [row.new for row in tail.last(2)] == [7, 8]
     assert news(tail) == [6]
-    store.ingest([replace(events[6], source="/other")])
+    sqlite.ingest([replace(events[6], source="/other")])
     assert news(tail) == [7]
 
 
 def test_many_that_arrive_at_once_come_page_by_page(
-    store: SqliteStore, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    sqlite: SqliteStore, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", 3)
-    tail = Tail(store, Query())
+    tail = Tail(sqlite, Query())
     assert tail.last(5) == ()
-    store.ingest(events[1:])
+    sqlite.ingest(events[1:])
     assert [[row.new for row in rows] for rows in tail.new()] == [[2, 3, 4], [5, 6, 7], [8, 9, 10]]
 
 

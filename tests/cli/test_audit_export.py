@@ -253,14 +253,14 @@ def test_an_interrupt_leaves_what_stood_there(
     store: SqliteStore, sentinelctl: Run, here: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paging, "PAGE", 2)
-    query, asked = SqliteStore.query, iter(range(3))
+    arrived, asked = SqliteStore.arrived, iter(range(3))
 
     def interrupted(self: SqliteStore, of: Query) -> Page:
         if next(asked) == 2:
             raise KeyboardInterrupt
-        return query(self, of)
+        return arrived(self, of)
 
-    monkeypatch.setattr(SqliteStore, "query", interrupted)
+    monkeypatch.setattr(SqliteStore, "arrived", interrupted)
     (here / f"all.{form}").write_text("old")
     assert sentinelctl("audit", "export", "-o", f"all.{form}").code == 130
     assert [path.read_text() for path in here.glob("*all*")] == ["old"]
@@ -268,13 +268,13 @@ def test_an_interrupt_leaves_what_stood_there(
 
 def test_pages_are_read_as_they_are_written(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "PAGE", 2)
-    query, asked = SqliteStore.query, list[str | None]()
+    arrived, asked = SqliteStore.arrived, list[str | None]()
 
     def counted(self: SqliteStore, of: Query) -> Page:
         asked.append(of.after)
-        return query(self, of)
+        return arrived(self, of)
 
-    monkeypatch.setattr(SqliteStore, "query", counted)
+    monkeypatch.setattr(SqliteStore, "arrived", counted)
     lines = ndjson(store, Query())
     next(lines)
     assert len(asked) == 1
