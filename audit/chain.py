@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from sentinel_core.audit.store.contract import EventHead
+
 FORMAT = 1
 START = bytes(32)
 COLUMNS = (
@@ -56,6 +58,32 @@ class Entry(NamedTuple):
     """What the hash must be for what is stored; None where that is nothing an event can hold."""
 
 
+class Linked(NamedTuple):
+    """An event with its link, and all that its hash covers."""
+
+    number: int
+    previous: bytes
+    hash: bytes
+    columns: tuple[Any, ...]
+    """Values of COLUMNS."""
+    rows: tuple[tuple[Any, ...], ...]
+    """Values of ROW."""
+    data: bytes
+    sightings: tuple[tuple[str, int], ...]
+    """Instance and time in ms; not covered."""
+
+    @property
+    def source(self) -> str:
+        return str(self.columns[1])
+
+    def is_whole(self) -> bool:
+        """Whether it is what its hash says."""
+        try:
+            return link(self.previous, self.number, self.data, self.columns, self.rows) == self.hash
+        except (ValueError, TypeError, AttributeError):
+            return False
+
+
 class Run(NamedTuple):
     """Events of one source that follow one another and have the hashes they must have."""
 
@@ -92,6 +120,15 @@ class ChainedStore(Protocol):
 
     def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[Page]]:
         """The heads, and every event up to them in the order of arrival; events that arrive meanwhile are left out."""
+
+
+@runtime_checkable
+class LinkedStore(Protocol):
+    """A store that gives events with their links. Methods block and raise StoreUnavailable."""
+
+    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+        """The events of these heads, in their order, as long as their bodies take no more bytes in the store; one is
+        always given. Without their sightings; those that are gone are left out."""
 
 
 def link(

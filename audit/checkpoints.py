@@ -93,6 +93,23 @@ def read(path: Path, keys: Sequence[VerifyKey]) -> Checkpoints:
     return Checkpoints(promises, findings)
 
 
+def newest(path: Path) -> dict[str, Promise]:
+    """The last checkpoint of each source among the last lines of a file, without looking at signatures: quick, and
+    nothing that evidence could rest on. Empty where the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES)
+            file.seek(start)
+            lines = file.read().splitlines()[1 if start else 0 :]
+    except OSError:
+        return {}
+    told = (_judged(line, {}, "") for line in lines)
+    return {promise.source: promise for promise in told if isinstance(promise, Promise)}
+
+
+_LAST_BYTES = 64 * 1024
+
+
 def _judged(line: bytes, keys: dict[str, VerifyKey], where: str) -> Promise | Finding:
     try:
         statement = json.loads(line)

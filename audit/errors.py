@@ -7,8 +7,11 @@ AuditError
 │   └── PublisherMisconfigured  it can never be reached as the settings stand
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
+│   └── StoreMissing            there is none yet; the first event makes it
 ├── EventInvalid          bytes that are not one of our events
 ├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
+├── LibraryMissing        what was asked for needs an extra that is not installed
+├── PurgeFailed           events could not be sealed, so nothing was removed
 ├── CheckpointsUnusable   the file of checkpoints cannot be read or written
 └── QueryInvalid          a question that cannot be understood; says what can be written instead
 """
@@ -49,12 +52,24 @@ class StoreUnavailable(AuditError):
     """The store cannot answer or take events now."""
 
 
+class StoreMissing(StoreUnavailable):
+    """No event has arrived yet."""
+
+
 class EventInvalid(AuditError):
     """Not a CloudEvents 1.0 document of ours."""
 
 
 class KeyUnusable(AuditError):
     """Messages hold nothing of the key."""
+
+
+class LibraryMissing(AuditError):
+    """The message says what to install."""
+
+
+class PurgeFailed(AuditError):
+    """The store is as it was."""
 
 
 class CheckpointsUnusable(AuditError):

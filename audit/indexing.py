@@ -10,6 +10,7 @@ from sentinel_core.audit.breaker import BREAKER
 from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.events import Event, RuleRejected, storable
+from sentinel_core.audit.retention.record import PURGED
 from sentinel_core.audit.store.contract import EventHead
 
 
@@ -74,6 +75,8 @@ def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
     if event.type.startswith(BREAKER):
         moved = (_text(data.get("resource")), _text(data.get("rule")))
         yield Indexed("moved", kind, *moved, "state", data.get("before"), data.get("after"))
+    if event.type == PURGED:
+        yield Indexed("purged", None, None, None, "events", None, data.get("events"))
     if event.type == RuleRejected.TYPE:
         for problem in data.get("problems") or ():
             if problem.get("severity") == "error":

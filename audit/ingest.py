@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,6 +34,8 @@ BATCH = 1000
 POLL_S = 0.5
 LONGEST_PAUSE_S = 3.0
 MAX_FETCH_BYTES = 64 * 2**20
+STORE_WAIT_S = 30.0
+"""With `until_idle`, how long a store that is down is waited for."""
 SESSION_MS = 10_000
 """How long the partitions of one that was killed wait for another to take them."""
 
@@ -66,12 +69,14 @@ class Ingest:
         topics: Topics | None = None,
         group: str = "sentinel-audit",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
         self._store = store
         self._topics = topics or Topics()
         self._group = group
         self._now = now
+        self._monotonic = monotonic
         self._dead_letters = DeadLetters(target, self._topics.dead_letters)
         self._consumer: Any = None
         self._failures = 0
@@ -87,7 +92,8 @@ class Ingest:
         """Goes on until `stop` is set, whatever fails; with `until_idle`, until everything there was is stored.
 
         Raises PublisherDenied or PublisherMisconfigured where Kafka never let it in, and with `until_idle`
-        PublisherUnavailable where it has no connection: whoever waits for the end wants to know.
+        PublisherUnavailable where it has no connection, and StoreUnavailable where the store is down for STORE_WAIT_S:
+        whoever waits for the end wants to know.
         """
         self._target.options()
         library()
@@ -124,7 +130,7 @@ class Ingest:
     def _may_pass(self, reason: AuditError) -> bool:
         if isinstance(reason, (PublisherDenied, PublisherMisconfigured)):
             return self._let_in
-        return self._patient or self._consumer is not None
+        return self._patient or (self._consumer is not None and not isinstance(reason, StoreUnavailable))
 
     def _connected(self) -> Any:
         if self._consumer is None:
@@ -173,13 +179,17 @@ class Ingest:
 
     def _stored(self, events: Sequence[Event], stop: threading.Event) -> tuple[int, int]:
         """New ones and duplicates. While the store is down this keeps the place in the group and asks again."""
-        attempt = 0
+        attempt, began = 0, self._monotonic()
         while True:
             try:
                 done = self._store.ingest(events)
             except StoreUnavailable as error:
                 if stop.is_set():
                     raise
+                if not self._patient and self._monotonic() - began >= STORE_WAIT_S:
+                    raise StoreUnavailable(
+                        f"{error}; waited {STORE_WAIT_S:g} s, and what is not stored stays in Kafka"
+                    ) from error
                 attempt += 1
                 self._note(error, first=attempt == 1)
                 self._hold()

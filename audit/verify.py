@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sentinel_core.audit.chain import START, ChainedStore, Entry, Head, Page, Run
 
-Kind = Literal["gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after"]
+Kind = Literal["gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after", "bad segment"]
 
 
 @dataclass(slots=True)
@@ -29,13 +29,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a checkpoint says of a source; its signature was checked."""
+    """What a checkpoint, or the record of a purge, says of a source; its signature was checked."""
 
     source: str
     number: int
     hash: bytes
     time: str
     """RFC 3339."""
+    by: str = "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Verdict:
     """What a walk found. Sound where there are no findings."""
 
     events: int
+    """Those of segments included."""
     heads: Sequence[Head]
     """The last event of each source that is there."""
     findings: Sequence[Finding]
@@ -50,10 +52,23 @@ class Verdict:
     """Events that were there before the store kept a chain: nobody can tell what happened to them before."""
 
 
-def verify(store: ChainedStore, promises: Sequence[Promise] = ()) -> Verdict:
-    """Walks through the whole store; `promises` must have been read before. Raises StoreUnavailable."""
-    walk = _Walk(promises)
+def verify(
+    store: ChainedStore,
+    promises: Sequence[Promise] = (),
+    *,
+    begins: Sequence[Promise] = (),
+    sealed: Iterable[Page] | None = None,
+) -> Verdict:
+    """Walks through the whole store; `promises` must have been read before. Raises StoreUnavailable.
+
+    `begins`: the last purged event of each source, behind which its chain goes on. `sealed`: the purged events
+    themselves; then each chain is walked from its first event on.
+    """
+    walk = _Walk([*promises, *begins])
     heads, pages = store.pages(walk.promised)
+    for page in sealed or ():
+        walk.meet(page)
+    walk.go_on_behind(begins, sealed=sealed is not None)
     for page in pages:
         walk.meet(page)
     walk.finish(heads)
@@ -70,6 +85,9 @@ class _Source:
     hash: bytes = START
     computed: bytes | None = START
     missing: list[tuple[int, int]] = field(default_factory=list)
+    purged: int = 0
+    """Up to this event nothing needs to be there any more. A purge that was cut off leaves the last of them: until one
+    was met, the chain may begin with any of them."""
     kept: int = 0
     """The last event that a checkpoint vouched for."""
 
@@ -93,13 +111,22 @@ class _Walk:
             for entry in page.entries():
                 self._look_closer(entry)
 
+    def go_on_behind(self, begins: Sequence[Promise], *, sealed: bool) -> None:
+        """What the store has comes behind these; where `sealed`, the walk has met them."""
+        for begin in begins:
+            source = self._source(begin.source)
+            source.purged = begin.number
+            if not sealed:
+                source.last, source.hash, source.computed = begin.number, begin.hash, begin.hash
+                self._compare(begin.source, source, begin.number, begin.hash)
+
     def _follows(self, run: Run) -> bool:
         source = self._source(run.source)
         return run.first == source.last + 1 and run.previous == source.hash
 
     def _go_on(self, run: Run) -> None:
         source = self._source(run.source)
-        source.last, source.hash, source.computed = run.last, run.hash, run.hash
+        source.last, source.hash, source.computed, source.purged = run.last, run.hash, run.hash, 0
         for number, made in run.wanted.items():
             self._compare(run.source, source, number, made)
 
@@ -109,6 +136,9 @@ class _Walk:
         source = self._source(name)
         if not is_whole:
             self._tell("hash mismatch", name, number, "is not what was written")
+        if number <= source.purged:
+            source.last, source.hash, source.computed = number - 1, entry.previous, entry.previous
+        source.purged = 0
         if source.last < number:
             if number > source.last + 1:
                 source.missing.append((source.last + 1, number - 1))
@@ -141,7 +171,7 @@ class _Walk:
     def _compare(self, name: str, source: _Source, number: int, made: bytes) -> None:
         for promise in source.promised[number]:
             if promise.hash != made:
-                text = f"another chain than the one that the checkpoint of {promise.time} saw"
+                text = f"another chain than the one that the {promise.by} of {promise.time} saw"
                 self._tell("hash mismatch", name, source.kept + 1, text, number)
         source.kept = number
 
@@ -155,7 +185,7 @@ class _Walk:
             told = max(source.promised, default=0)
             if source.last < max(told, head.number if head else 0):
                 by = (
-                    f"the checkpoint of {source.promised[told][0].time}"
+                    f"the {source.promised[told][0].by} of {source.promised[told][0].time}"
                     if told > source.last
                     else "the store's own record"
                 )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sentinel_core.audit.errors import AuditError
+from sentinel_core.audit.errors import AuditError, StoreMissing
 from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target, library
@@ -100,10 +100,9 @@ def audit_store(settings: Settings) -> Check:
             events, page = store.count(), store.query(Query(limit=1))
         finally:
             store.close()
+    except StoreMissing:
+        return Check("audit", "ok", f"{mask_text(uri)}: not made yet; it is made with the first event")
     except AuditError as error:
-        missing = "there is no audit store yet" in str(error)
-        if missing:
-            return Check("audit", "ok", f"{mask_text(uri)}: not made yet; it is made with the first event")
         return Check("audit", "fail", str(error), "check audit.store in the settings", code_of(error))
     if not page.rows:
         return Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 import threading
@@ -60,6 +60,10 @@ class Output:
     def closed(self) -> bool:
         """True once nobody reads stdout any more; endless commands stop here."""
         return self._stdout.closed
+
+    def is_read(self) -> bool:
+        """Whether somebody may still read stdout, found out without writing: what waits ends with its reader."""
+        return self._stdout.is_read()
 
     def show(self, view: View) -> None:
         """Writes the view in the form that was asked for, and to `--json-into` as well."""
@@ -169,6 +173,16 @@ class _Stream:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
+    def is_read(self) -> bool:
+        if self.closed or self._stream is None:
+            return False
+        poll = select.poll()
+        try:
+            poll.register(self._stream, 0)
+            return not poll.poll(0)
+        except (OSError, ValueError):
+            return True  # no descriptor that could be asked
+
     def render(self, spans: Sequence[Span]) -> str:
         return "".join(self._span(span) for span in spans)
 
@@ -229,15 +243,22 @@ def wants_colour(*, terminal: bool) -> bool:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Span]]) -> Iterator[Sequence[Span]]:
     """Lines of a table, aligned by display width; the header is dim, cells may be coloured."""
-    widths = [display_width(header) for header in headers]
+    widths = widths_of(rows, [display_width(header) for header in headers])
+    yield aligned([Styled(header, "dim") for header in headers], widths)
+    for row in rows:
+        yield aligned(row, widths)
+
+
+def widths_of(rows: Sequence[Sequence[Span]], least: Sequence[int]) -> list[int]:
+    """How wide each column must be."""
+    widths = list(least)
     for row in rows:
         widths = [max(width, display_width(visible(_text(cell)))) for width, cell in zip(widths, row, strict=True)]
-    yield _row([Styled(header, "dim") for header in headers], widths)
-    for row in rows:
-        yield _row(row, widths)
+    return widths
 
 
-def _row(cells: Sequence[Span], widths: Sequence[int]) -> list[Span]:
+def aligned(cells: Sequence[Span], widths: Sequence[int]) -> list[Span]:
+    """A line of a table."""
     line: list[Span] = []
     for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
         if index:
@@ -257,29 +278,11 @@ def _document(view: View) -> dict[str, Any]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """All of the text or nothing: a reader never sees half a document. What is no file (a pipe, `/dev/null`) is written
-    to and never replaced; a symbolic link stays one, its target is what is replaced."""
-    part: Path | None = None
+    from sentinel_core.audit.files import written_whole
+
     try:
-        if _is_replaceable(path):
-            real = Path(os.path.realpath(path))
-            part = real.with_name(f".{real.name}.{os.getpid()}.part")
-            part.write_text(text, encoding="utf-8", errors="backslashreplace")
-            part.replace(real)
-        else:
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        with written_whole(path) as file:
+            file.write(text.encode("utf-8", errors="backslashreplace"))
     except (OSError, ValueError) as error:
-        if part is not None:
-            with suppress(OSError, ValueError):
-                part.unlink(missing_ok=True)
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"--json-into {path}: {reason}") from error
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Whether nothing stands there, or a regular file, at the end of all links. Raises OSError where that cannot be
-    told."""
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
@@ -50,8 +50,9 @@ TYPES = {
     "rejected": "sentinel.rules.rejected.v1",
     "applied": "sentinel.rules.applied.v1",
     "breaker": "sentinel.breaker.*",
+    "purged": "sentinel.audit.purged.v1",
 }
-ACTIONS = ("add", "remove", "change", "seen", "rejected", "moved")
+ACTIONS = ("add", "remove", "change", "seen", "rejected", "moved", "purged")
 _CHOICES = {"kind": KINDS, "action": ACTIONS, "type": tuple(TYPES)}
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -72,14 +73,21 @@ class Question:
     def query(self, *, limit: int = 50, after: str | None = None) -> Query:
         """What a store is asked. Moves of breakers and what instances run are no changes of rules: only a question
         about types finds them, and moves one about actions."""
+        return replace(self.of_every_type(limit=limit, after=after), conditions=self._of_changes())
+
+    def of_every_type(self, *, limit: int = 50, after: str | None = None) -> Query:
+        """The same of all events, whatever they tell of."""
+        start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
+        return Query(self.conditions, start, end, limit, after)
+
+    def _of_changes(self) -> tuple[Condition, ...]:
         conditions = self.conditions
         asked = {condition.column for condition in conditions}
         if "type" not in asked:
             conditions += (Condition("type", "is", (TYPES["applied"],), negated=True),)
         if not asked & {"type", "action"}:
             conditions += (Condition("action", "is", ("moved",), negated=True),)
-        start, end = (self.interval.start, self.interval.end) if self.interval else (None, None)
-        return Query(conditions, start, end, limit, after)
+        return conditions
 
 
 def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:

@@ -90,4 +90,5 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
         adopted INTEGER NOT NULL) WITHOUT ROWID
     """,
     _chain_what_is_there,
+    "CREATE TABLE purges (event INTEGER PRIMARY KEY)",
 )

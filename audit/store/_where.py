@@ -37,11 +37,12 @@ _FIELD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 _NUMERIC = {"=", "<", "<=", ">", ">="}
 
 
-def select(query: Query, columns: str) -> tuple[str, list[Any]]:
-    """Statement and values; rows come newest first, one more than `limit`: the caller sees whether more follow."""
+def select(query: Query, columns: str, *, by_arrival: bool = False) -> tuple[str, list[Any]]:
+    """Statement and values; rows come newest first or as they arrived, one more than `limit`: the caller sees whether
+    more follow."""
     if not 1 <= query.limit <= MAX_LIMIT:
         raise QueryInvalid(f"limit is {query.limit}; a number from 1 to {MAX_LIMIT} is needed")
-    tables, place = _tables(query.conditions)
+    tables, place = _tables(query.conditions, by_arrival=by_arrival)
     clauses: list[str] = []
     values: list[Any] = []
     for condition in query.conditions:
@@ -54,21 +55,26 @@ def select(query: Query, columns: str) -> tuple[str, list[Any]]:
             values.append(milliseconds(bound_at))
     if query.after is not None:
         time, event, number = _cursor(query.after)
-        clauses += [f"{place[0]} <= ?", f"({', '.join(place)}) < (?, ?, ?)"]
-        values += [time, time, event, number]
+        if by_arrival:
+            clauses += ["e.seq >= ?", f"({', '.join(place[1:])}) > (?, ?)"]
+            values += [event, event, number]
+        else:
+            clauses += [f"{place[0]} <= ?", f"({', '.join(place)}) < (?, ?, ?)"]
+            values += [time, time, event, number]
     where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
-    order = ", ".join(f"{column} DESC" for column in place)
+    order = "e.seq, c.place" if by_arrival else ", ".join(f"{column} DESC" for column in place)
     statement = f"SELECT {columns}, {', '.join(place)} FROM {tables}{where} ORDER BY {order} LIMIT {query.limit + 1}"  # noqa: S608  names come from this module alone
     return statement, values
 
 
-def _tables(conditions: Sequence[Condition]) -> tuple[str, tuple[str, str, str]]:
+def _tables(conditions: Sequence[Condition], *, by_arrival: bool) -> tuple[str, tuple[str, str, str]]:
     """Which table leads, and the columns of the order. The lead's index gives the order, so a page reads no more rows
-    than it must; CROSS JOIN is how SQLite is told to keep it so."""
+    than it must; CROSS JOIN is how SQLite is told to keep it so. In the order of arrival all pages together are one
+    walk through the events."""
     of_change = [
         condition for condition in conditions if not condition.negated and condition.column not in _MAYBE_ALONE
     ]
-    if any(condition.column == "resource" and condition.test == "is" for condition in of_change):
+    if not by_arrival and any(condition.column == "resource" and condition.test == "is" for condition in of_change):
         return "changes c CROSS JOIN events e ON e.seq = c.event", ("c.time", "c.event", "c.place")
     join = "CROSS" if of_change else "LEFT"
     return f"events e {join} JOIN changes c ON c.event = e.seq", ("e.time", "e.seq", "coalesce(c.place, -1)")
@@ -117,6 +123,17 @@ def cursor(time: int, event: int, place: int) -> str:
     return f"{time}.{event}.{place}"
 
 
+def place_of(after: str) -> int:
+    """The event that a position stands at, as the store counts them. Raises QueryInvalid."""
+    return _cursor(after)[1]
+
+
+def behind(event: int) -> str:
+    """The position in the order of arrival that all of an event is before."""
+    return cursor(0, event, _BEHIND_ALL)
+
+
+_BEHIND_ALL = 10**17
 _CURSOR = re.compile(r"(-?\d{1,18})\.(-?\d{1,18})\.(-?\d{1,18})")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.instants import rfc3339
@@ -18,6 +18,9 @@ COLUMNS = (
     "author", "commit", "revision", "reason", "message", "plan", "digest",
 )  # fmt: skip
 """What can be asked for, besides the numeric value of a rule's field; `digest` is that of the new rules."""
+
+END = "end"
+"""As `Query.after` of `ArrivalStore.arrived`: nothing of what is there, all that arrives from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """All conditions hold, and `start <= time < end`. Newest first."""
+    """All conditions hold, and `start <= time < end`. Newest first, where nothing else is said."""
 
     conditions: tuple[Condition, ...] = ()
     start: datetime | None = None
@@ -141,3 +144,15 @@ class AuditStore(Protocol):
 
     def close(self) -> None:
         """Idempotent."""
+
+
+@runtime_checkable
+class ArrivalStore(AuditStore, Protocol):
+    """A store that knows in which order events came to it, so that they can be exported whole and followed."""
+
+    def arrived(self, query: Query) -> Page:
+        """Rows in rising order of arrival; those of an event stand together. `Page.next` is always given, as what
+        arrives later follows; a page of fewer rows than `limit` ends with what is there now."""
+
+    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
+        """The whole events of these heads, in their order; those that are gone are left out."""

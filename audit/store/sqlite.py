@@ -4,32 +4,43 @@ a resource reads a few index pages and never a list of 10,000 rules."""
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Wanted
+from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
+from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
-from sentinel_core.audit.instants import from_milliseconds
+from sentinel_core.audit.instants import from_milliseconds, milliseconds
+from sentinel_core.audit.retention.contract import Ends
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
+from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
 from sentinel_core.audit.store._walk import HEADS, walk
-from sentinel_core.audit.store._where import cursor, narrowed, select
+from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Read, Writer
-from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
+from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting
 
 SHORTEST_ID = 8
 
-_FLAGS = ("initial", "late", "observed")
-_TEXTS = tuple(field.name for field in fields(EventHead) if field.name not in {"time", *_FLAGS})
-_HEAD = (*_TEXTS, "time", *_FLAGS)
+_HEAD = tuple(field.name for field in fields(EventHead))
+_TIME = _HEAD.index("time")
+_FLAGS = slice(_HEAD.index("initial"), len(_HEAD))
 _HEAD_SQL = ", ".join(f'e."{name}"' for name in _HEAD)
 _ROW_SQL = f"{_HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
+_EVENT_SQL = "e.id, e.source, e.type, e.subject, e.time, b.data"
+_EVENTS = f"""
+    SELECT {_EVENT_SQL} FROM json_each(?) asked CROSS JOIN events e
+        ON e.id = asked.value ->> 0 AND e.source = asked.value ->> 1
+    CROSS JOIN bodies b ON b.event = e.seq ORDER BY asked.key
+"""  # noqa: S608  own names
 _RELATED = f"""
     SELECT {_ROW_SQL} FROM events e LEFT JOIN changes c ON c.event = e.seq
     WHERE e.type = ?1 AND e.initial = 0 AND e.environment IS ?2
@@ -88,6 +99,45 @@ class SqliteStore:
             first, last = connection.execute("SELECT min(seq), max(seq) FROM events").fetchone()
         return heads, walk(self._database, first or 0, last or -1, wanted)
 
+    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+        """See `LinkedStore`."""
+        self._check_it_exists()
+        with self._database.read() as connection:
+            return links(connection, heads, most_bytes)
+
+    def last_purge(self) -> Event | None:
+        """See `PurgingStore`."""
+        found = self._all(LAST_PURGE, [])
+        try:
+            return _event(found[0]) if found else None
+        except StoreUnavailable:
+            return _event((*found[0][:-1], b""))  # damaged: it is there, and says nothing
+
+    def record_purge(self, event: Event, *, after: Event | None) -> None:
+        """See `PurgingStore`."""
+        read = Read(*read_event(event))
+        with self._database.write() as connection:
+            found = connection.execute(LAST_PURGE).fetchone()
+            if (found and found[0]) != (after and after.id):
+                raise PurgeFailed("another purge of this store has ended meanwhile; nothing was removed, run it again")
+            writer = Writer(connection, [read])
+            writer.add(read)
+            writer.flush()
+            connection.execute(RECORD, (event.id, event.source))
+
+    def expired(self, before: datetime) -> Ends:
+        """See `PurgingStore`."""
+        self._check_it_exists()
+        return expired(self._database, milliseconds(before))
+
+    def linked(self, ends: Ends) -> Iterator[Linked]:
+        """See `PurgingStore`."""
+        return linked(self._database, ends)
+
+    def remove(self, ends: Ends) -> Iterator[int]:
+        """See `PurgingStore`."""
+        return remove(self._database, ends)
+
     def query(self, query: Query) -> Page:
         """See `AuditStore`."""
         statement, values = select(narrowed(query, self._all), _ROW_SQL)
@@ -96,21 +146,38 @@ class SqliteStore:
         is_more = len(found) > query.limit
         return Page(rows, cursor(*found[query.limit - 1][-3:]) if is_more else None)
 
+    def arrived(self, query: Query) -> Page:
+        """See `ArrivalStore`. Numbers of rows never fall, so a position beyond the last is one of another file: all of
+        this one is new."""
+        asked = narrowed(query, self._all)
+        self._check_it_exists()
+        with self._database.read() as connection:
+            (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+            if query.after == END:
+                return Page((), behind(last))
+            if query.after is not None and place_of(query.after) > last:
+                asked = replace(asked, after=None)
+            found = connection.execute(*select(asked, _ROW_SQL, by_arrival=True)).fetchall()
+        rows = tuple(_row(row) for row in found[: query.limit])
+        return Page(rows, cursor(*found[query.limit - 1][-3:]) if len(found) > query.limit else behind(last))
+
     def get(self, event_id: str) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
         if len(event_id) < SHORTEST_ID:
             raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
         found = self._all(
-            "SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM events e JOIN bodies b ON b.event = e.seq "
-            "WHERE e.id >= ? AND e.id < ? LIMIT 2",
+            f"SELECT {_EVENT_SQL} FROM events e JOIN bodies b ON b.event = e.seq WHERE e.id >= ? AND e.id < ? LIMIT 2",  # noqa: S608  own names
             [storable(event_id), f"{storable(event_id)}\U0010ffff"],
         )
         if len(found) > 1:
             raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
         if not found:
             return None
-        identity, source, kind_of_event, subject, time, data = found[0]
-        return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), unpack(data))
+        return _event(found[0])
+
+    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
+        """See `ArrivalStore`."""
+        return list(map(_event, self._all(_EVENTS, [json.dumps([(head.id, head.source) for head in heads])])))
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """See `AuditStore`."""
@@ -140,20 +207,30 @@ class SqliteStore:
 
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
-            raise StoreUnavailable(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+            raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+
+
+def _event(found: Sequence[Any]) -> Event:
+    """Raises StoreUnavailable where the body is none any more."""
+    identity, source, kind_of_event, subject, time, packed = found
+    try:
+        data = unpack(packed)
+    except (zlib.error, AttributeError) as error:
+        raise StoreUnavailable(f"event {identity}: its data is damaged; sentinelctl audit verify tells more") from error
+    return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), data)
 
 
 def _row(row: Sequence[Any]) -> Row:
-    texts, (time, *flags) = row[: len(_TEXTS)], row[len(_TEXTS) : len(_HEAD)]
-    values = dict(zip(_TEXTS, texts, strict=True)) | dict(zip(_FLAGS, map(bool, flags), strict=True))
+    head = [*row[: len(_HEAD)]]
+    head[_TIME] = from_milliseconds(head[_TIME])
+    head[_FLAGS] = map(bool, head[_FLAGS])
     action, kind, resource, rule, field, old, new = row[len(_HEAD) : len(_HEAD) + 7]
-    return Row(
-        EventHead(time=from_milliseconds(time), **values),
-        action or "",
-        kind,
-        resource,
-        rule,
-        field,
-        old and json.loads(old),
-        new and json.loads(new),
-    )
+    return Row(EventHead(*head), action or "", kind, resource, rule, field, _value(old), _value(new))
+
+
+def _value(text: Any) -> Any:
+    """What was tampered with is shown as it is; its hash tells."""
+    try:
+        return text and json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return str(text)

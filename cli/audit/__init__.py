@@ -12,8 +12,11 @@ COMMANDS = {
     "ingest": Lazy(f"{_HERE}.ingest:ingest", "Take events from Kafka into the audit store."),
     "init": Lazy(f"{_HERE}.init:init", "Make the topics that events need in Kafka."),
     "show": Lazy(f"{_HERE}.show:show", "One change whole, as a patch, and what would undo it."),
+    "tail": Lazy(f"{_HERE}.tail:tail", "The newest changes, and those that arrive."),
+    "export": Lazy(f"{_HERE}.export:export", "Write events as NDJSON, CSV or Parquet."),
     "verify": Lazy(f"{_HERE}.verify:verify", "Whether the events are as they were written."),
     "checkpoint": Lazy(f"{_HERE}.checkpoint:checkpoint", "Sign how far each chain has come."),
+    "purge": Lazy(f"{_HERE}.purge:purge", "Move old events into a sealed segment."),
     "hash": Lazy(f"{_HERE}.hash:hash_value", "What stands in events for a value that is redacted."),
 }
 

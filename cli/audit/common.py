@@ -17,7 +17,7 @@ from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.store import open_store
-from sentinel_core.audit.store.contract import AuditStore, EventHead
+from sentinel_core.audit.store.contract import ArrivalStore, AuditStore, EventHead
 from sentinel_core.cli.app import App
 from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.exits import BadSettings
@@ -34,6 +34,7 @@ SIGNS = {
     "rejected": Styled("!", "red"),
     "seen": Styled("=", "dim"),
     "moved": Styled("*", "cyan"),
+    "purged": Styled("x", "yellow"),
 }
 
 
@@ -84,6 +85,18 @@ def opened_chain(app: App) -> Iterator[ChainedStore]:
         yield store
 
 
+@contextmanager
+def opened_in_order(app: App) -> Iterator[ArrivalStore]:
+    """The same, of a store that knows the order of arrival."""
+    with opened(app) as store:
+        if not isinstance(store, ArrivalStore):
+            raise BadSettings(
+                "the audit store of the settings does not know in which order events came to it",
+                next_step="use a store of sqlite:///, or sentinelctl audit query",
+            )
+        yield store
+
+
 def _say_waiting(app: App) -> None:
     outbox = Outbox(app.settings.audit.outbox)
     if not Path(app.settings.audit.outbox).is_file():
@@ -129,6 +142,8 @@ def what(action: str, field: str | None, old: Any, new: Any) -> str:
         return f"refused: {problem_text(new)}"
     if action == "seen":
         return "stood there when first looked at"
+    if action == "purged":
+        return f"{value(new)} old events left the store"
     if field is None:
         return {"add": "rule added", "remove": "rule removed"}.get(action, action)
     return f"{field}  {value(old)} → {value(new)}"

@@ -12,8 +12,10 @@ import click
 
 from sentinel_core.audit.ingest import Ingest
 from sentinel_core.audit.store import open_store
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import kafka_settings
+from sentinel_core.cli.audit.taken import take_file
+from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import plural
 
@@ -26,19 +28,29 @@ END_S = 1.5
 @click.command()
 @click.option("--until-idle", is_flag=True, help="End when everything that is in Kafka now has been stored.")
 @click.option("--metrics", metavar="HOST:PORT", help="Serve lag and age to Prometheus there, e.g. 127.0.0.1:9465.")
+@click.option(
+    "--file", type=WORDS, metavar="FILE", help="Take what audit export wrote as NDJSON, - from stdin, and end."
+)
 @output_options
 @pass_app
-def ingest(app: App, until_idle: bool, metrics: str | None) -> None:
+def ingest(app: App, until_idle: bool, metrics: str | None, file: str | None) -> None:
     """Take events from Kafka into the audit store, until it is interrupted.
 
     \b
     Examples:
       sentinelctl audit ingest
-      sentinelctl audit ingest --until-idle    (catch up, then end: for a timer)
+      sentinelctl audit ingest --until-idle           (catch up, then end: for a timer)
+      sentinelctl audit ingest --file all.ndjson      (what audit export wrote)
 
     Several of them share the work. An event is stored once, however often it comes; what cannot be stored goes to the
-    topic of dead letters, with the reason.
+    topic of dead letters, with the reason. With --until-idle, Kafka or a store that stays down ends it with 69.
     """
+    if file is not None:
+        if until_idle or metrics is not None:
+            raise UsageProblem("--file needs no Kafka", next_step="leave --until-idle and --metrics out")
+        with closing(open_store(app.settings.audit.store)) as store:
+            take_file(app, store, file)
+        return
     target, topics = kafka_settings(app)
     kafka = app.settings.audit.kafka
     with closing(open_store(app.settings.audit.store)) as store:

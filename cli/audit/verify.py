@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sentinel_core.audit.checkpoints import Checkpoints, read
+from sentinel_core.audit.instants import rfc3339
+from sentinel_core.audit.retention.past import Past, walked
+from sentinel_core.audit.retention.record import PurgeRecord
 from sentinel_core.audit.signing import VerifyKey
 from sentinel_core.audit.verify import Finding, Verdict
-from sentinel_core.audit.verify import verify as walk
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.audit.common import opened_chain
 from sentinel_core.cli.exits import Exit
@@ -34,25 +37,53 @@ from sentinel_core.cli.text import Span, Styled, plural
     metavar="FILE",
     help="Checkpoints to verify with (default: those of audit.checkpoints).",
 )
+@click.option(
+    "--segments",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Walk through the purged events in their sealed segments, too.",
+)
 @output_options
 @pass_app
-def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None) -> None:
+def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None, folder: Path | None) -> None:
     """Walk through every event: are they as they were written, all of them, in their order?
 
-    Goes on after a failure and names each: gap, duplicate, reordered, hash mismatch, bad signature, truncated after.
+    Goes on after a failure and names each: gap, duplicate, reordered, hash mismatch, bad signature, truncated after,
+    bad segment.
     Exit code 0: sound; 2: tampered with.
     """
-    checkpoints = _checkpoints(app, key_files, checkpoints_file)
+    keys = _keys(app, key_files)
+    checkpoints = _checkpoints(app, keys, checkpoints_file)
     with opened_chain(app) as store, app.out.waiting("walking through the events"):
-        verdict = walk(store, checkpoints.promises)
-    findings = [*verdict.findings, *checkpoints.findings]
-    app.out.show(_view(verdict, findings, len(checkpoints.promises)))
+        past, verdict = walked(store, checkpoints.promises, keys, folder)
+    if past.record is not None:
+        app.out.say(_purged(past.record, keys, walked=folder is not None))
+    findings = [*past.findings, *verdict.findings, *checkpoints.findings]
+    app.out.show(_view(verdict, findings, len(checkpoints.promises), past))
     app.out.say(_summary(verdict, findings, checkpoints))
     if findings:
         raise click.exceptions.Exit(Exit.ERROR)
 
 
-def _checkpoints(app: App, key_files: Sequence[Path], file: Path | None) -> Checkpoints:
+def _keys(app: App, files: Sequence[Path]) -> list[VerifyKey]:
+    settings = app.settings.audit
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    texts = texts or [text for text in (settings.verify_key or settings.signing_key,) if text is not None]
+    return [VerifyKey.from_pem(text) for text in texts]
+
+
+def _purged(record: PurgeRecord, keys: Sequence[VerifyKey], *, walked: bool) -> str:
+    events = plural(sum(segment.events for segment in record.segments), "event")
+    text = f"note: {events} of before {rfc3339(record.before)} were purged"
+    return (
+        text
+        if walked
+        else f"{text}; --segments DIR verifies them as well" + ("" if keys else ", and --key who says so")
+    )
+
+
+def _checkpoints(app: App, keys: Sequence[VerifyKey], file: Path | None) -> Checkpoints:
     settings = app.settings.audit
     if file is None and settings.checkpoints is None:
         app.out.say("note: there are no checkpoints, so a chain that was cut off or made anew cannot be told")
@@ -60,15 +91,12 @@ def _checkpoints(app: App, key_files: Sequence[Path], file: Path | None) -> Chec
     place = file or Path(settings.checkpoints or "")
     if not place.exists():
         app.out.say(f"note: the file of checkpoints {place} is not there; nobody has signed yet, or it was taken away")
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in key_files]
-    if not texts:
-        texts = [text for text in (settings.verify_key or settings.signing_key,) if text is not None]
-    if not texts:
+    if not keys:
         app.out.say("note: there is no key (--key, audit.verifyKey), so the signatures of checkpoints are not verified")
-    return read(place, [VerifyKey.from_pem(text) for text in texts])
+    return read(place, keys)
 
 
-def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> View:
+def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int, past: Past) -> View:
     found = [finding.to_json() for finding in findings]
     chains = [{"source": head.source, "number": head.number, "hash": head.hash.hex()} for head in verdict.heads]
 
@@ -85,6 +113,7 @@ def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> Vi
             "events": verdict.events,
             "adopted": verdict.adopted,
             "checkpoints": checkpoints,
+            "purged": past.record and _purged_json(past.record, walked=past.pages is not None),
             "chains": chains,
             "findings": found,
         },
@@ -92,6 +121,11 @@ def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int) -> Vi
         names=sorted({finding.source for finding in findings}),
         lines=lines,
     )
+
+
+def _purged_json(record: PurgeRecord, *, walked: bool) -> dict[str, Any]:
+    segments = [{"file": each.file, "sha256": each.sha256, "events": each.events} for each in record.segments]
+    return {"before": rfc3339(record.before), "segments": segments, "walked": walked}
 
 
 def _where(finding: Finding) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
+from pathlib import Path
 
 import click
 
+from sentinel_core.audit.checkpoints import newest
 from sentinel_core.audit.query.interval import Interval, between, since
 from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
-from sentinel_core.audit.store.contract import Condition
+from sentinel_core.audit.standing import Standing, standing
+from sentinel_core.audit.store.contract import Condition, EventHead
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
-from sentinel_core.cli.exits import UsageProblem
+from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import Span, Styled, display_width, pad, plural, visible
@@ -57,10 +60,45 @@ def who(
     conditions = (Condition("environment", "is", (env,)),) if env else ()
     with opened(app) as store:
         answer = ask(store, resource, interval=interval, field=field, conditions=conditions)
-    if moment is not None:
-        answer = _in_force(answer)
-    app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval))
-    app.out.say(_summary(answer, place))
+        if moment is not None:
+            answer = _in_force(answer)
+        file = app.settings.audit.checkpoints
+        stands = standing(store, _shown(answer), newest(Path(file)) if file else {})
+    app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
+    app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
+    if stands is not None:
+        _say_standing(app, stands, interval, place)
+        if stands.broken:
+            raise click.exceptions.Exit(Exit.ERROR)
+
+
+def _shown(answer: Answer) -> list[EventHead]:
+    heads = [each.event for each in (*answer.changes, *answer.baseline)]
+    return heads + [each.event for each in answer.rejections]
+
+
+def _say_standing(app: App, stands: Standing, interval: Interval, zone: tzinfo) -> None:
+    gone = stands.purged_before
+    if gone is not None and interval.start < gone:
+        app.out.say(f"Events of before {clock(gone, zone, None)} were purged; what they told is in their segments.")
+    if stands.broken:
+        ids = ", ".join(visible(each[:SHORT_ID]) for each in stands.broken)
+        app.out.say(Styled(f"TAMPERED WITH: {ids} not as written; sentinelctl audit verify tells more.", "red"))
+
+
+def _holds(stands: Standing | None, zone: tzinfo, *, checkpoints: bool) -> str:
+    """What was looked at, and no more: the whole chain is for `audit verify`."""
+    if stands is None or stands.broken or not stands.checked:
+        return ""
+    which = "" if stands.checked == stands.shown else f" of the newest {stands.checked}"
+    text = " Its hash holds" if stands.checked == stands.shown == 1 else f" The hashes{which} hold"
+    them = "it" if stands.checked == 1 else "them"
+    if stands.checkpoint is not None:
+        made = clock(datetime.fromisoformat(stands.checkpoint), zone, None)
+        if stands.covered == stands.checked:
+            return f"{text}, and the checkpoint of {made} covers {them}."
+        return f"{text}; the checkpoint of {made} covers {stands.covered} of {stands.checked}."
+    return f"{text}; no checkpoint covers {them} yet." if checkpoints else f"{text}."
 
 
 def _is_all(*given: object) -> bool:
@@ -92,8 +130,8 @@ def _in_force(answer: Answer) -> Answer:
     )
 
 
-def _view(answer: Answer, zone: tzinfo, interval: Interval | None) -> View:
-    document = answer.to_json()
+def _view(answer: Answer, zone: tzinfo, interval: Interval | None, stands: Standing | None) -> View:
+    document = answer.to_json() | {"chain": stands and stands.to_json()}
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         told: list[Blame | Rejection] = sorted((*answer.changes, *answer.rejections), key=lambda each: each.event.time)

@@ -19,23 +19,9 @@ from sentinel_core.cli.moments import utc_now
 from sentinel_core.observation.normal import Episode
 from sentinel_core.observation.store import ObservationStore, Recorded
 from sentinel_core.observation.windows import Found
-from sentinel_core.settings import parse_duration
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_SINCE = "7d"
-
-
-def seconds(_: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Of an option: `30s`, `2m`, `1h` as seconds."""
-    if value is None:
-        return None
-    try:
-        found = parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=parameter) from error
-    if not isinstance(found, float) or found <= 0:
-        raise click.BadParameter("write a duration above 0, such as 30s, 2m or 1h", param=parameter)
-    return found
 
 
 def _path(_: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:

@@ -19,10 +19,10 @@ from sentinel_core.cli.biz.common import (
     opened,
     readings_options,
     recorded_json,
-    seconds,
     shown,
 )
 from sentinel_core.cli.biz.picture import Seen, document, lines, remarks
+from sentinel_core.cli.durations import seconds
 from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural

@@ -19,9 +19,9 @@ from sentinel_core.cli.biz.common import (
     number,
     opened,
     readings_options,
-    seconds,
     stretch,
 )
+from sentinel_core.cli.durations import seconds
 from sentinel_core.cli.encode import to_yaml
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
 from sentinel_core.cli.moments import age

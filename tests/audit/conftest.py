@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sentinel_core.audit.events import Event, rule_changed, rule_rejected
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redaction import NONE, Redaction
+from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.rules import Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_rules
 
@@ -122,8 +125,13 @@ def outbox(tmp_path: Path) -> Outbox:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
+def sqlite(tmp_path: Path) -> SqliteStore:
     return SqliteStore(tmp_path / "audit.db")
+
+
+@pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
 
 
 @pytest.fixture
@@ -144,3 +152,37 @@ def child() -> Callable[..., int]:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) if wait else process
 
     return run
+
+
+@pytest.fixture
+def filled(sqlite: SqliteStore, events: list[Event]) -> SqliteStore:
+    """Ten events of one source, numbers 1 to 10 in rows 1 to 10; then two of another."""
+    sqlite.ingest(events)
+    sqlite.ingest([replace(event, source="/staging/file/rules/flow") for event in events[:2]])
+    return sqlite
+
+
+@pytest.fixture
+def cut(events: list[Event]) -> datetime:
+    """Just before the sixth event."""
+    return events[5].time
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of segments; not made yet."""
+    return tmp_path / "segments"
+
+
+@pytest.fixture(scope="session")
+def new_key() -> Callable[[], SigningKey]:
+    def make() -> SigningKey:
+        private = Ed25519PrivateKey.generate()
+        return SigningKey.from_pem(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def key(new_key: Callable[[], SigningKey]) -> SigningKey:
+    return new_key()

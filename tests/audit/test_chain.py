@@ -167,6 +167,7 @@ def test_what_was_damaged_before_there_was_a_chain_is_told_and_keeps_nobody_out(
 def _as_an_older_version_left_it(path: Path) -> None:
     connection = sqlite3.connect(path)
     for statement in (
+        "DROP TABLE purges",
         "DROP TABLE chains",
         *(f"ALTER TABLE events DROP COLUMN {column}" for column in ("number", "previous", "hash")),
         "PRAGMA user_version = 1",

@@ -257,6 +257,22 @@ def test_while_the_store_is_down_nothing_is_lost_and_nothing_committed(
     assert line.status().last_error is None
 
 
+def test_until_idle_gives_up_on_a_store_that_stays_down_and_the_next_run_has_all(
+    target: Target, topics: Topics, store: SqliteStore
+) -> None:
+    events = changes(History(), 5)
+    publisher = KafkaPublisher(target, topics)
+    publisher.publish(events)
+    publisher.close()
+    clock = iter(range(0, 1000, 10))
+    shut: Any = Failing(store, 1000)
+    line = Ingest(target, shut, topics=topics, monotonic=lambda: float(next(clock)))
+    with pytest.raises(StoreUnavailable, match=r"the disk is full; waited 30 s, and what is not stored stays in Kafka"):
+        line.run(threading.Event(), until_idle=True)
+    take(target, topics, store)
+    assert stored(store) == [event.id for event in events]
+
+
 # -- the whole way -----------------------------------------------------------------------------------------------------
 
 

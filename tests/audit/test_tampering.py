@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,6 @@ from sentinel_core.audit.verify import Promise, verify
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
 OTHER = "/staging/file/rules/flow"
 Tamper = Callable[[sqlite3.Connection], object]
-
-
-@pytest.fixture
-def filled(store: SqliteStore, events: list[Event]) -> SqliteStore:
-    """Ten events of one source, numbers 1 to 10 in rows 1 to 10; then two of another."""
-    store.ingest(events)
-    store.ingest([replace(event, source=OTHER) for event in events[:2]])
-    return store
 
 
 def tamper(store: SqliteStore, how: Tamper) -> None:
@@ -203,12 +194,6 @@ def test_a_walk_goes_on_after_each_failure(filled: SqliteStore) -> None:
 def test_neighbours_with_the_same_trouble_are_one_finding(filled: SqliteStore) -> None:
     tamper(filled, run("UPDATE events SET author = 'x' WHERE seq BETWEEN 3 AND 8"))
     assert found(filled) == [("hash mismatch", 3, 8)]
-
-
-@pytest.fixture(scope="module")
-def key() -> SigningKey:
-    private = Ed25519PrivateKey.generate()
-    return SigningKey.from_pem(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
 
 @pytest.fixture

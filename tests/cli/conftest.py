@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sentinel_core import set_default_engine
+from sentinel_core.audit.events import Event
+from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.cli.main import run
 
 
@@ -178,3 +184,22 @@ def project(here: Path, template: Path) -> Project:
     made = Project(here)
     write_settings(made)
     return made
+
+
+@pytest.fixture
+def months(here: Path) -> Path:
+    """An audit store with six changes of one rule, one a month, the last in September 2026; settings, and a key."""
+    key = Ed25519PrivateKey.generate()
+    (here / "audit.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (here / "sentinel.yaml").write_text(
+        "environment: prod\n"
+        "audit: {store: 'sqlite:///audit.db', checkpoints: checkpoints.ndjson, signingKeyFile: audit.key}\n"
+    )
+    store = SqliteStore(here / "audit.db")
+    for number in range(6):
+        change = {"action": "change", "resource": "pay", "rule": "flow/pay", "field": "count", "old": 0, "new": number}
+        data = json.dumps({"environment": "prod", "author": "chen", "kind": "flow", "changes": [change]}).encode()
+        at = datetime(2026, 9, 1, tzinfo=UTC) - timedelta(days=30 * (5 - number))
+        store.ingest([Event(f"{number:08}-event", "/prod/x", "sentinel.rules.changed.v1", "flow", at, data)])
+    store.close()
+    return here

@@ -70,7 +70,7 @@ def test_who_answers_in_one_line_a_change_who_when_from_what_to_what_and_why(sto
     assert lines[2].strip() == "with it: coupon.count 5 → 6"
     assert "! refused: sentinel-rules.yaml:2:49: SR102" in lines[3]
     assert lines[4].endswith("~ count  20 → 35")
-    assert ended.err == "all changes so far\n2 changes, 1 refused.\n"
+    assert ended.err == "all changes so far\n2 changes, 1 refused. The hashes hold.\n"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_within_one_day_the_time_of_day_is_enough(story: Project, sentinelctl: R
     window = ("2026-11-25T12:15+08:00", "2026-11-25T13:00+08:00")
     ended = sentinelctl("audit", "who", "payment_invoke", "--zone", "Asia/Shanghai", "--between", *window)
     assert ended.out.startswith("12:20:00  Ada Example (git ")
-    assert ended.err == "2026-11-25 12:15 – 13:00 Asia/Shanghai\n1 change.\n"
+    assert ended.err == "2026-11-25 12:15 – 13:00 Asia/Shanghai\n1 change. Its hash holds.\n"
 
 
 def test_at_names_the_change_that_was_in_force(story: Project, sentinelctl: Run) -> None:

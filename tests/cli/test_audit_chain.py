@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -115,3 +118,30 @@ def test_a_key_in_the_settings_file_itself_is_refused(place: Path, sentinelctl: 
     assert ended.code == 78
     assert "signingKeyFile" in ended.err
     assert "c2VjcmV0" not in ended.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_checkpoints_are_made_until_it_is_interrupted(place: Path, number: int, code: int) -> None:
+    program = [sys.executable, "-c", "from sentinel_core.cli.main import main; main()"]
+    running = subprocess.Popen(
+        [*program, "audit", "checkpoint", "--every", "100ms", "-o", "name"],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "/prod/x\n"
+    data = json.dumps({"environment": "prod"}).encode()
+    SqliteStore(place / "audit.db").ingest([Event("another", "/prod/y", "some.type", "flow", AT, data)])
+    assert running.stdout.readline() == "/prod/y\n"
+    running.send_signal(number)
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == code
+    assert "Traceback" not in err
+    assert len((place / "checkpoints.ndjson").read_text().splitlines()) == 2
+
+
+def test_a_form_with_an_end_is_refused_where_there_is_none(place: Path, sentinelctl: Run) -> None:
+    assert sentinelctl("audit", "checkpoint", "--every", "1h", "-o", "json").code == 64
+    assert sentinelctl("audit", "checkpoint", "--every", "soon").code == 64

@@ -102,6 +102,8 @@ RUN = {
     "audit query": "audit query a",
     "audit who": "audit who a",
     "audit verify": "audit verify",
+    "1h": "audit tail since:{}",
+    "90 days ago": "audit purge --before '{}' --to segments --dry-run",
 }
 """Every example of a help text, and the line in which it is meant."""
 NO_COMMANDS = {

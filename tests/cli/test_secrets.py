@@ -46,6 +46,9 @@ COMMANDS = {
     "rules rollback": ["rules", "rollback", "--dry-run", "--to", "1", "--store", "{uri}"],
     "audit query": ["audit", "query", "since:1h"],
     "audit who": ["audit", "who", "coupon"],
+    "audit tail": ["audit", "tail", "{uri}"],
+    "audit export": ["audit", "export"],
+    "audit purge": ["audit", "purge", "--before", "2020-01-01", "--to", "{uri}", "--reason", "{uri}", "--dry-run"],
     "audit show": ["audit", "show", "{uri}"],
     "audit init": ["audit", "init"],
     "audit ingest": ["audit", "ingest", "--metrics", "{uri}"],
@@ -131,7 +134,9 @@ def test_a_service_writes_no_secret_to_disk(told: Project) -> None:
 def test_no_command_tells_a_secret(told: Project, sentinelctl: Run, name: str) -> None:
     for uri in (STORE, NOWHERE, ODD):
         line = [word.format(uri=uri) for word in COMMANDS[name] or []]
-        forms = FORMS if "--output" in {flag for each in ALL[tuple(name.split())].params for flag in each.opts} else ()
+        forms = (
+            FORMS if "--json-into" in {flag for each in ALL[tuple(name.split())].params for flag in each.opts} else ()
+        )
         loud = [] if uri == STORE else [["--debug"]]
         for more in [*loud, *(["-o", form, "--json-into", "out.json"] for form in forms if uri == STORE), []]:
             ended = sentinelctl(*line, *more)

@@ -1,0 +1,89 @@
+"""Old events on their way out of the SQLite store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from sentinel_core.audit.chain import Linked
+from sentinel_core.audit.database import Database
+from sentinel_core.audit.retention.contract import Ends
+from sentinel_core.audit.store._linked import read_linked
+
+LAST_PURGE = """
+    SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM purges p
+    JOIN events e ON e.seq = p.event JOIN bodies b ON b.event = e.seq ORDER BY p.event DESC LIMIT 1
+"""
+"""An event of that type that came from elsewhere, with an export or through Kafka, is none of this store."""
+RECORD = "INSERT OR IGNORE INTO purges SELECT seq FROM events WHERE id = ? AND source = ?"
+_PAGE = 2000
+_BETWEEN = "SELECT source, number, time FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
+_MEANT = "SELECT seq, source, number FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
+_REMOVE = (
+    "INSERT OR IGNORE INTO folded SELECT id, source, 0 FROM events WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM bodies WHERE event IN (SELECT value FROM json_each(?))",
+    "DELETE FROM changes WHERE event IN (SELECT value FROM json_each(?))",
+    "DELETE FROM sightings WHERE event IN (SELECT value FROM json_each(?))",
+    "DELETE FROM purges WHERE event IN (SELECT value FROM json_each(?))",
+    "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))",
+)
+
+
+def expired(database: Database, before_ms: int) -> dict[str, int]:
+    """See `PurgingStore`. Reads no more than what arrived up to the last event of before that time."""
+    ends: dict[str, int] = {}
+    held: set[str] = set()
+    for span in _spans(database, "WHERE time < ?", before_ms):
+        with database.read() as connection:
+            found = connection.execute(_BETWEEN, span).fetchall()
+        for source, number, time in found:
+            if time >= before_ms:
+                held.add(source)
+            elif source not in held:
+                ends[source] = number
+    return ends
+
+
+def linked(database: Database, ends: Ends) -> Iterator[Linked]:
+    """See `PurgingStore`."""
+    open_ends = dict(ends)
+    for span in _spans(database):
+        with database.read() as connection:
+            events = read_linked(connection, _meant(connection, span, ends, open_ends), sightings=True)
+        yield from events
+        if not open_ends:
+            return
+
+
+def remove(database: Database, ends: Ends) -> Iterator[int]:
+    """See `PurgingStore`."""
+    open_ends = dict(ends)
+    for span in _spans(database):
+        with database.write() as connection:
+            meant = _meant(connection, span, ends, open_ends)
+            for statement in _REMOVE if meant else ():
+                connection.execute(statement, (json.dumps(meant),))
+        if meant:
+            yield len(meant)
+        if not open_ends:
+            return
+
+
+def _spans(database: Database, where: str = "", *values: int) -> Iterator[tuple[int, int]]:
+    with database.read() as connection:
+        first, last = connection.execute(f"SELECT min(seq), max(seq) FROM events {where}", values).fetchone()  # noqa: S608  own words
+    if first is not None:
+        yield from ((start, min(start + _PAGE - 1, last)) for start in range(first, last + 1, _PAGE))
+
+
+def _meant(connection: Any, span: tuple[int, int], ends: Ends, open_ends: dict[str, int]) -> list[int]:
+    """Rows of the span that are meant; `open_ends` loses the sources of which nothing can follow."""
+    meant: list[int] = []
+    for seq, source, number in connection.execute(_MEANT, span):
+        end = ends.get(source, 0)
+        if number <= end:
+            meant.append(seq)
+        if number >= end:
+            open_ends.pop(source, None)
+    return meant

@@ -1,0 +1,99 @@
+"""What `audit query`, `audit export` and `audit tail` share: the question, and how a row reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from typing import Any, TypeVar
+
+import click
+
+from sentinel_core.audit.query.grammar import Question, parse_query
+from sentinel_core.audit.store.contract import Row
+from sentinel_core.cli.app import WORDS, App
+from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, what
+from sentinel_core.cli.exits import UsageProblem
+from sentinel_core.cli.moments import utc_now
+from sentinel_core.cli.text import Span
+
+HEADERS = {
+    "table": ("WHEN", "WHO", "", "KIND", "RESOURCE", "WHAT", "WHY", "ID"),
+    "wide": ("WHEN", "WHO", "", "KIND", "RESOURCE", "WHAT", "WHY", "ID", "ENV", "APP", "SOURCE"),
+}
+"""Of `row_cells`, by the form of the output."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def terms_argument(command: Command) -> Command:
+    """`[TERM]...`, as docs/audit.md tells of queries."""
+    return click.argument("terms", metavar="[TERM]...", nargs=-1, type=WORDS)(command)
+
+
+def span_options(command: Command) -> Command:
+    """`--since` and `--between`: another spelling of the terms, for those who know them from `audit who`."""
+    for decorate in (
+        click.option(
+            "--between",
+            "span",
+            nargs=2,
+            type=WORDS,
+            metavar="START END",
+            help="From START up to END, END not included.",
+        ),
+        click.option(
+            "--since", "start", type=WORDS, metavar="TIME", help="From TIME until now; the same as since:TIME."
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def asked(app: App, terms: Sequence[str], start: str | None, span: tuple[str, str] | None, zone: tzinfo) -> Question:
+    """The terms as understood; says which window that is. Raises QueryInvalid."""
+    if start is not None and span is not None:
+        raise UsageProblem("--since and --between name the time in two ways", next_step="give one of them")
+    text = " ".join([*map(_quoted, terms), *_time_terms(start, span)])
+    question = parse_query(text, now=utc_now(), zone=zone)
+    if question.interval is not None:
+        app.out.say(question.interval.describe())
+    return question
+
+
+def _quoted(term: str) -> str:
+    """One argument that is one term: the shell took the quotes around its blanks, and the grammar wants them back.
+    An argument that holds several terms stays as it is."""
+    name, colon, text = term.partition(":")
+    if not colon or " " not in text or " " in name or '"' in text or re.search(r"\s-?[A-Za-z][\w.]*[:<>=]", text):
+        return term
+    return f'{name}:"{text}"'
+
+
+def _time_terms(start: str | None, span: tuple[str, str] | None) -> list[str]:
+    words = {"since": start} if start is not None else {}
+    if span is not None:
+        words |= {"since": span[0], "until": span[1]}
+    quoted = {name: text.replace("\\", "\\\\").replace('"', '\\"') for name, text in words.items()}
+    return [f'{name}:"{text}"' for name, text in quoted.items()]
+
+
+def row_json(row: Row) -> dict[str, object]:
+    """A change with the event it belongs to."""
+    facts = {name: getattr(row, name) for name in ("action", "kind", "resource", "rule", "field", "old", "new")}
+    return {**facts, "event": row.event.to_json()}
+
+
+def row_cells(row: Row, zone: tzinfo, *, wide: bool) -> list[Span]:
+    """A change for people, in columns."""
+    head = row.event
+    cells: list[Span] = [
+        clock(head.time, zone, None),
+        author(head),
+        SIGNS.get(row.action, row.action),
+        row.kind or "–",
+        row.resource or "–",
+        what(row.action, row.field, row.old, row.new),
+        "–" if row.action == "rejected" else head.reason or (head.message or "").partition("\n")[0] or "–",
+        head.id[:SHORT_ID],
+    ]
+    return cells + ([head.environment or "–", head.app or "–", head.source] if wide else [])

@@ -1,0 +1,125 @@
+"""`sentinelctl audit export`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import click
+
+from sentinel_core.audit.export.lines import comma_separated, ndjson
+from sentinel_core.audit.export.parquet import write_parquet
+from sentinel_core.audit.files import written_whole
+from sentinel_core.audit.query.zones import zone_named
+from sentinel_core.audit.store.contract import ArrivalStore, Query
+from sentinel_core.cli.app import App, pass_app
+from sentinel_core.cli.audit.asked import asked, span_options, terms_argument
+from sentinel_core.cli.audit.common import opened_in_order, zone_option
+from sentinel_core.cli.exits import CommandError, UsageProblem
+from sentinel_core.cli.output import FORMATS as SHOWN
+from sentinel_core.cli.output import Output
+
+OWNER_ONLY = 0o600
+FORMATS = ("ndjson", "csv", "parquet")
+
+
+@click.command()
+@terms_argument
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: as FILE is named, else ndjson.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write there instead of to stdout, whole or not at all.",
+)
+@span_options
+@zone_option
+@pass_app
+def export(
+    app: App,
+    terms: tuple[str, ...],
+    form: str | None,
+    file: Path | None,
+    start: str | None,
+    span: tuple[str, str] | None,
+    zone: str | None,
+) -> None:
+    """Write events for other programs, in the order in which the store took them.
+
+    \b
+    ndjson           each event whole, as CloudEvents, a line each
+    csv, parquet     a row a change, as `audit query` finds them
+
+    TERMs are those of `audit query`, and events of all types are written: moves of breakers and what instances run,
+    too. type:changed narrows.
+    """
+    if str(file) in (*FORMATS, *SHOWN):
+        raise UsageProblem(f"-o names a file here, and {file} is a form", next_step=f"write --format {FORMATS[0]}")
+    file = None if str(file) == "-" else file
+    form = form or _named(file)
+    query = asked(app, terms, start, span, zone_named(zone)).of_every_type()
+    with opened_in_order(app) as store:
+        if file is None:
+            _to_stdout(app.out, form, store, query)
+        else:
+            _to_file(app, form, store, query, file)
+
+
+def _named(file: Path | None) -> str:
+    suffix = file.suffix.removeprefix(".").lower() if file else ""
+    return suffix if suffix in FORMATS else FORMATS[0]
+
+
+def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query) -> None:
+    if form == "parquet":
+        if sys.stdout.isatty():
+            raise UsageProblem("Parquet is nothing to look at on a terminal", next_step="add -o FILE")
+        write_parquet(store, query, cast("BinaryIO", _Sink(out)))
+        return
+    for piece in _pieces(form, store, query):
+        out.write_bytes(piece)
+        if out.closed:
+            return
+
+
+class _Sink:
+    """Stdout as pyarrow writes to it; ends the writing once nobody reads."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self.closed = False
+
+    def write(self, content: bytes) -> int:
+        if self._out.closed:
+            raise BrokenPipeError
+        self._out.write_bytes(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Each piece is flushed as it is written."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path) -> None:
+    try:
+        with app.out.waiting(f"writing {file}"), written_whole(file, mode=OWNER_ONLY) as sink:
+            if form == "parquet":
+                write_parquet(store, query, sink)
+            else:
+                sink.writelines(_pieces(form, store, query))
+    except OSError as error:
+        raise CommandError(
+            f"{file}: {error.strerror or error}; nothing was left there",
+            next_step="give -o a path that this user may write, on a disk with room",
+        ) from error
+    app.out.say(f"Written to {file}.")
+
+
+def _pieces(form: str, store: ArrivalStore, query: Query) -> Iterable[bytes]:
+    return ndjson(store, query) if form == "ndjson" else comma_separated(store, query)

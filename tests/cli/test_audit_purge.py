@@ -1,0 +1,65 @@
+"""`audit purge`, and `audit verify` and `audit who` after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+ALL = ("--to", "segments", "--zone", "UTC")
+
+
+def test_a_purge_shows_what_it_would_do_and_asks(months: Path, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--dry-run")
+    assert (ended.code, ended.out.splitlines()[1].split()) == (0, ["/prod/x", "2", "2"])
+    assert "2 events of 1 source from before 2026-06-01T00:00:00.000Z" in ended.err
+    assert "Dry run" in ended.err
+    refused = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL)
+    assert (refused.code, "--yes" in refused.err) == (64, True)
+    assert not (months / "segments").exists()
+
+
+def test_a_purge_seals_removes_and_leaves_a_sound_store(months: Path, sentinelctl: Run) -> None:
+    sentinelctl("audit", "checkpoint")
+    ended = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--yes", "-o", "json", "--reason", "90 days")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert (document["events"], document["removed"], document["segment"]["events"]) == (2, 2, 2)
+    assert (months / "segments" / document["segment"]["file"]).is_file()
+    verified = sentinelctl("audit", "verify")
+    assert (verified.code, verified.out) == (0, ""), verified.err
+    assert "note: 2 events of before 2026-06-01T00:00:00.000Z were purged" in verified.err
+    assert "Sound: 5 events of 2 sources, 3 checkpoints." in verified.err
+    assert "Sound: 7 events of 2 sources" in sentinelctl("audit", "verify", "--segments", "segments").err
+    told = json.loads(sentinelctl("audit", "verify", "-o", "json").out)["purged"]
+    assert (told["before"], told["walked"], told["segments"]) == (
+        "2026-06-01T00:00:00.000Z", False, [document["segment"]]
+    )  # fmt: skip
+    shown = sentinelctl("audit", "query", "type:purged")
+    assert "2 old events left the store" in shown.out
+    assert "90 days" in shown.out
+    again = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--yes")
+    assert (again.code, "No event of before" in again.err) == (0, True)
+
+
+def test_a_segment_that_was_tampered_with_ends_with_2(months: Path, sentinelctl: Run) -> None:
+    sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--yes")
+    (path,) = (months / "segments").glob("*.gz")
+    path.write_bytes(path.read_bytes()[:-30])
+    assert sentinelctl("audit", "verify").code == 0
+    ended = sentinelctl("audit", "verify", "--segments", "segments")
+    assert ended.code == 2
+    assert f"! bad segment   {path.name} is not as it was sealed" in ended.out
+
+
+def test_the_time_must_be_one(months: Path, sentinelctl: Run) -> None:
+    assert sentinelctl("audit", "purge", "--before", "11/12/2026", *ALL).code == 64
+    assert sentinelctl("audit", "purge", *ALL).code == 64
+
+
+def test_a_folder_that_cannot_be_written_is_told(months: Path, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "purge", "--before", "2026-06-01", "--to", "/proc/none", "--yes")
+    assert ended.code == 2
+    assert "give --to a folder" in ended.err
+    assert sentinelctl("audit", "verify").code == 0
