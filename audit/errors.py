@@ -7,6 +7,8 @@ AuditError
 │   └── PublisherMisconfigured  it can never be reached as the settings stand
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
+│   ├── StoreDenied             it is there and does not let this user
+│   └── StoreMisconfigured      it can never be reached as the settings stand
 ├── EventInvalid          bytes that are not one of our events
 ├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
 ├── CheckpointsUnusable   the file of checkpoints cannot be read or written
@@ -47,6 +49,14 @@ class EventRefused(AuditError):
 
 class StoreUnavailable(AuditError):
     """The store cannot answer or take events now."""
+
+
+class StoreDenied(StoreUnavailable):
+    """The store is there, and does not let this user do this."""
+
+
+class StoreMisconfigured(StoreUnavailable):
+    """The address cannot be meant like this, a file is missing, or what answers is no store or is not to be trusted."""
 
 
 class EventInvalid(AuditError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import traceback
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,8 +17,13 @@ import pytest
 from sentinel_core.audit.events import Event, rule_changed, rule_rejected
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redaction import NONE, Redaction
+from sentinel_core.audit.store._os_target import Target
+from sentinel_core.audit.store.contract import AuditStore
+from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.rules import Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_rules
+from tests.services import opensearch
+from tests.services.opensearch import OpenSearch
 
 START = datetime(2026, 11, 25, 6, 30, 0, 123000, tzinfo=UTC)
 """14:30:00.123 in Shanghai, a Wednesday."""
@@ -122,8 +128,38 @@ def outbox(tmp_path: Path) -> Outbox:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
+def sqlite(tmp_path: Path) -> SqliteStore:
     return SqliteStore(tmp_path / "audit.db")
+
+
+@pytest.fixture
+def server() -> OpenSearch:
+    """A real one, shared with other tests."""
+    opensearch.needed()
+    return opensearch.shared()
+
+
+@pytest.fixture
+def index(server: OpenSearch) -> Iterator[str]:
+    """What the names of a test's own indices begin with."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    server.forget(name)
+
+
+@pytest.fixture
+def remote(server: OpenSearch, index: str) -> Iterator[OpenSearchStore]:
+    """An audit store in OpenSearch."""
+    store = OpenSearchStore(Target.parse(server.uri(index).removeprefix("opensearch://")))
+    yield store
+    store.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("remote", marks=pytest.mark.service("opensearch"))])
+def store(request: pytest.FixtureRequest) -> AuditStore:
+    """Each back end in turn."""
+    made: AuditStore = request.getfixturevalue(request.param)
+    return made
 
 
 @pytest.fixture
@@ -144,3 +180,10 @@ def child() -> Callable[..., int]:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) if wait else process
 
     return run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all tests of a server that takes 500 MB."""
+    for item in items:
+        if "[remote" in item.nodeid or "remote" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("opensearch"))

@@ -44,6 +44,11 @@ def make(folder: Path) -> Kafka:
     return server
 
 
+@pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     with running(lambda: make(tmp_path_factory.mktemp("kafka"))) as started:

@@ -32,6 +32,11 @@ Tamper = Callable[[sqlite3.Connection], object]
 
 
 @pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
+
+
+@pytest.fixture
 def filled(store: SqliteStore, events: list[Event]) -> SqliteStore:
     """Ten events of one source, numbers 1 to 10 in rows 1 to 10; then two of another."""
     store.ingest(events)
