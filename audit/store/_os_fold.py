@@ -61,6 +61,8 @@ class Folding:
             same = self._candidates.setdefault(_change(read.head), [])
             for hit in answer.get("hits", {}).get("hits", ()):
                 held = hit["_source"]
+                if held.get(FIELDS["old_digest"]) != read.head.old_digest:
+                    continue
                 candidate = _Candidate(hit["_id"], milliseconds(datetime.fromisoformat(held["@timestamp"])))
                 if candidate not in same:
                     same.append(candidate)
@@ -102,13 +104,13 @@ def _change(head: EventHead) -> tuple[object, ...]:
 
 def _question(head: EventHead) -> dict[str, Any]:
     span = timedelta(milliseconds=FOLD_MS)
-    exact = {"source": head.source, "type": head.type, "old_digest": head.old_digest, "new_digest": head.new_digest}
+    exact = {"source": head.source, "type": head.type, "new_digest": head.new_digest}
     must: list[dict[str, Any]] = [{"term": {FIELDS["observed"]: True}}]
     must += [{"term": {FIELDS[name]: value}} for name, value in exact.items() if value is not None]
     absent = [{"exists": {"field": FIELDS[name]}} for name, value in exact.items() if value is None]
     window = {"gte": rfc3339(head.time - span), "lte": rfc3339(head.time + span)}
     return {
         "size": _MOST,
-        "_source": ["@timestamp", FIELDS["instance"]],
+        "_source": ["@timestamp", FIELDS["instance"], FIELDS["old_digest"]],
         "query": {"bool": {"filter": [*must, {"range": {"@timestamp": window}}], "must_not": absent}},
     }

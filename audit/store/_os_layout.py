@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, link
@@ -79,14 +80,22 @@ NUMERIC = frozenset(
 """Fields of rules by whose numbers events are found at once; others are looked for in what else meets a question."""
 PLACES = {name: ROW.index(name) for name in LISTS}
 """Of these columns in a row."""
+_PLACES_OF_TEXTS = [(name, place) for name, place in PLACES.items() if name != "kind"]
 _KEYWORD = {"type": "keyword", "ignore_above": LONGEST}
-_UNSEARCHED = {"type": "keyword", "index": False, "doc_values": False}
+_FOUND = {**_KEYWORD, "doc_values": False}
+_COUNTED = ("type", "source", "environment", "app", "instance", "channel", "author")
+"""Of which dashboards make groups."""
+_NOT_ASKED = {"subject", "late", "rollback_of", "old_digest", "time"}
+"""Only kept: each field that is indexed costs time with every event."""
 _SETTINGS = {
     "index.number_of_shards": "1",
     "index.auto_expand_replicas": "0-1",
     "index.refresh_interval": "1s",
 }
 _HEAD = tuple(field.name for field in fields(EventHead))
+_HEAD_FIELDS = tuple(FIELDS[name] for name in _HEAD)
+_of_head = attrgetter(*_HEAD)
+_before_time = attrgetter(*COLUMNS[: COLUMNS.index("time")])
 _FLAGS = ("initial", "late", "observed")
 
 
@@ -106,7 +115,7 @@ class Names(NamedTuple):
         return f"{self.prefix}-state"
 
     def month(self, time: datetime) -> str:
-        return f"{self.prefix}-events-{time:%Y.%m}"
+        return f"{self.prefix}-events-{time.year:04}.{time.month:02}"
 
 
 def key(*parts: str) -> str:
@@ -117,12 +126,12 @@ def key(*parts: str) -> str:
 
 def templates(names: Names) -> dict[str, dict[str, Any]]:
     """By name, for `_index_template`."""
-    keywords = {name for column, name in FIELDS.items() if column not in {"time", *_FLAGS}} | set(LISTS.values())
-    events: dict[str, Any] = dict.fromkeys(keywords, _KEYWORD)
-    events |= {FIELDS[name]: {"type": "boolean"} for name in _FLAGS}
-    events |= {"@timestamp": {"type": "date"}, NUMBER: {"type": "long"}, HASH: {"type": "keyword"}}
-    events |= {PREVIOUS: _UNSEARCHED, ROWS: _UNSEARCHED, DATA: _UNSEARCHED}
-    events |= {f"{NUMBERS}.{name}": {"type": "double"} for name in NUMERIC}
+    counted = {FIELDS[name] for name in _COUNTED} | set(LISTS.values())
+    events: dict[str, Any] = {FIELDS[name]: _FOUND for name in FIELDS.keys() - _NOT_ASKED}
+    events |= dict.fromkeys(counted, _KEYWORD)
+    events |= {FIELDS[name]: {"type": "boolean", "doc_values": False} for name in ("initial", "observed")}
+    events |= {"@timestamp": {"type": "date"}, NUMBER: {"type": "long"}, HASH: {"type": "keyword", "index": False}}
+    events |= {f"{NUMBERS}.{name}": {"type": "double", "doc_values": False} for name in NUMERIC}
     state: dict[str, Any] = {
         "chain": {"type": "keyword"},
         "sighted": {"type": "keyword"},
@@ -164,56 +173,44 @@ def check(head: EventHead, rows: Sequence[Indexed], data: bytes) -> None:
 
 
 def _held(head: EventHead, rows: Sequence[Sequence[Any]], number: int, previous: bytes) -> dict[str, Any]:
-    """All of a document that is indexed, and its link."""
-    held = {FIELDS[name]: value for name in _HEAD if (value := getattr(head, name)) is not None}
-    return held | lists(head.subject, rows) | {
-        "@timestamp": rfc3339(head.time),
-        NUMBER: number,
-        PREVIOUS: previous.hex(),
-    }  # fmt: skip
+    """All of a document that is searched, and its link."""
+    held = {name: value for name, value in zip(_HEAD_FIELDS, _of_head(head), strict=True) if value is not None}
+    held |= lists(head.subject, rows)
+    held["@timestamp"], held[NUMBER], held[PREVIOUS] = rfc3339(head.time), number, previous.hex()
+    return held
 
 
 def _columns(head: EventHead, time: int) -> list[str | int | None]:
-    values = {name: getattr(head, name) for name in COLUMNS}
-    return [*(values | {"time": time} | {name: int(values[name]) for name in _FLAGS}).values()]
+    return [*_before_time(head), time, int(head.initial), int(head.late), int(head.observed)]
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value) if type(value) is int else json.dumps(value, separators=(",", ":"))
 
 
-def lists(subject: str, rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
+def lists(subject: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """What rows are found by: a function of them, so that whoever edits it is found out."""
-    found: dict[str, set[str]] = {name: set() for name in LISTS}
+    held: dict[str, Any] = {}
+    for name, place in _PLACES_OF_TEXTS:
+        if found := {row[place] for row in rows} - {None}:
+            held[LISTS[name]] = sorted(found)
+    kind = PLACES["kind"]
+    held[LISTS["kind"]] = sorted({subject if row[kind] is None else row[kind] for row in rows} or {subject})
     numbers: dict[str, set[float]] = {}
-    empty = True
     for row in rows:
-        empty = False
-        action, field, new = row[2], row[6], row[8]
-        for name, place in PLACES.items():
-            if row[place] is not None:
-                found[name].add(row[place])
-            elif name == "kind":
-                found[name].add(subject)
-        if new is not None:
-            for name, number in _set(action, field, new):
-                numbers.setdefault(name, set()).add(number)
-    if empty:
-        found["kind"].add(subject)
-    held: dict[str, Any] = {LISTS[name]: sorted(values) for name, values in found.items() if values}
+        for name, number in _set(row[2], row[6], row[8]):
+            numbers.setdefault(name, set()).add(number)
     return held | {f"{NUMBERS}.{name}": sorted(values) for name, values in sorted(numbers.items())}
 
 
-def _set(action: str, field: str | None, new: str) -> Iterable[tuple[str, float]]:
+def _set(action: str, field: str | None, new: str | None) -> Iterable[tuple[str, float]]:
     """The numbers that a row set, of those fields whose numbers are searched."""
-    if field is not None and field not in NUMERIC:
+    if new is None or (field not in NUMERIC if field is not None else action not in {"add", "seen"}):
         return
     value = json.loads(new)
     if field is not None:
         value = {field: value}
-    elif action not in {"add", "seen"} or not isinstance(value, dict):
-        return
-    for name in NUMERIC & value.keys():
+    for name in NUMERIC & value.keys() if isinstance(value, dict) else ():
         if (number := finite(value[name])) is not None:
             yield name, number
 

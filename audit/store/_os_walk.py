@@ -9,7 +9,7 @@ from typing import Any
 from sentinel_core.audit.chain import Entry, Head, Page
 from sentinel_core.audit.store._os_client import Client
 from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, NUMBER, PREVIOUS, Names, computed
-from sentinel_core.audit.store._os_write import Record, read_records, record_of
+from sentinel_core.audit.store._os_records import Record, read_records, record_of
 
 _FIRST_PAGE, _MOST = 200, 2000
 _PAGE_CHARACTERS = 4 * 2**20

@@ -13,15 +13,15 @@ import base64
 import random
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from sentinel_core.audit.chain import START
 from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.store._os_client import BUSY, Client, encode, refused, to_bytes
 from sentinel_core.audit.store._os_fold import Folding, Told
-from sentinel_core.audit.store._os_layout import FIELDS, HASH, NUMBER, Names, check, document, key
+from sentinel_core.audit.store._os_layout import FIELDS, Names, check, document, key
+from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
 from sentinel_core.audit.store._write import Read
 from sentinel_core.audit.store.contract import Ingested
 
@@ -35,19 +35,6 @@ _MADE, _THERE = 201, 409
 
 
 @dataclass(slots=True)
-class Record:
-    """Of a chain, as it was read: settled up to `number`."""
-
-    source: str
-    number: int = 0
-    hash: bytes = START
-    place: tuple[int, int] | None = None
-    """Sequence number and primary term of the document; None where there is none."""
-    pending: dict[str, Any] | None = None
-    """What was claimed and is not settled: `number` and `hash` of its end, and `lines` for the server, packed."""
-
-
-@dataclass(slots=True)
 class _Plan:
     """What a batch means for one source."""
 
@@ -57,7 +44,14 @@ class _Plan:
     lines: list[str] = field(default_factory=list)
     new: int = 0
     sightings: list[Told] = field(default_factory=list)
-    reads: list[Read] = field(default_factory=list)
+    reads: list[tuple[str, Read]] = field(default_factory=list)
+
+
+class _Known(NamedTuple):
+    """An id that came before."""
+
+    event: str
+    instance: str | None
 
 
 class Writer:
@@ -74,13 +68,13 @@ class Writer:
         for read in batch:
             check(*read)
         try:
-            new = sum(self._take(chunk) for chunk in _chunks(batch))
+            new = sum(self._take([(key_of(read), read) for read in chunk]) for chunk in _chunks(batch))
         except BaseException:
             self._records.clear()
             raise
         return Ingested(new, len(batch) - new)
 
-    def _take(self, chunk: Sequence[Read]) -> int:
+    def _take(self, chunk: Sequence[tuple[str, Read]]) -> int:
         until, pause, new = time.monotonic() + self._client.target.timeout_s, _PAUSE_S, 0
         waiting = chunk
         while True:
@@ -91,65 +85,68 @@ class Writer:
             self._settle([plan for plan in won if plan.new])
             self._see([told for plan in won for told in plan.sightings])
             new += sum(plan.new for plan in won)
-            waiting = [read for source in lost for read in plans[source].reads]
+            waiting = [each for source in lost for each in plans[source].reads]
             if not waiting:
                 return new
             if time.monotonic() > until:
                 raise StoreUnavailable(
-                    f"{self._client.target}: others write events of {waiting[0].head.source} all the time"
+                    f"{self._client.target}: others write events of {waiting[0][1].head.source} all the time"
                 )
             time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     # -- planning ------------------------------------------------------------------------------------------------------
 
-    def _planned(self, reads: Sequence[Read]) -> dict[str, _Plan]:
+    def _planned(self, reads: Sequence[tuple[str, Read]]) -> dict[str, _Plan]:
         """First the records, then what is known: what came between the two moves a record, and the claim fails."""
-        records = self._read({read.head.source for read in reads})
+        records = self._read({read.head.source for _, read in reads})
         plans = {source: _Plan(record, record.number, record.hash) for source, record in records.items()}
-        known = self._known(reads)
-        folding = Folding(self._client, self._names, [read for read in reads if key_of(read) not in known])
-        for read in reads:
-            plan, own = plans[read.head.source], key_of(read)
-            plan.reads.append(read)
-            event, teller = known.get(own, (None, None))
-            if event is None and read.head.observed:
-                event = folding.found(read)
-                if event is not None:
-                    plan.lines += [_create(self._names.state, own), encode({"event": event})]
-            if event is None:
-                event = own
+        known = self._known([own for own, _ in reads])
+        rebuilt = [own for own, read in reads if own not in known and records[read.head.source].rebuilt]
+        known |= self._stored(rebuilt)
+        folding = Folding(self._client, self._names, [read for own, read in reads if own not in known])
+        for own, read in reads:
+            plan, instance = plans[read.head.source], read.head.instance or ""
+            plan.reads.append((own, read))
+            told = known.get(own)
+            if told is None and read.head.observed and (event := folding.found(read)) is not None:
+                plan.lines += self._know(own, instance, event)
+                plan.sightings.append(Told(event, instance, read.head.time))
+                told = _Known(event, instance)
+            if told is None:
                 self._append(plan, read, own)
                 folding.add(read, own)
-                teller = read.head.instance
-            elif event != own or teller != read.head.instance:
-                plan.sightings.append(Told(event, read.head.instance or "", read.head.time))
-            known[own] = event, teller
+                told = _Known(own, instance)
+            elif told.instance != instance:
+                plan.sightings.append(Told(told.event, instance, read.head.time))
+            known[own] = told
         return plans
 
     def _append(self, plan: _Plan, read: Read, own: str) -> None:
         text, made = document(*read, plan.hash, plan.number + 1)
         plan.number, plan.hash, plan.new = plan.number + 1, made, plan.new + 1
         plan.lines += [_create(self._names.month(read.head.time), own), text]
-        plan.lines += [_create(self._names.state, own), "{}"]
+        plan.lines += self._know(own, read.head.instance or "")
 
-    def _known(self, reads: Sequence[Read]) -> dict[str, tuple[str, str | None]]:
-        """The event that each id tells of and, where it is of the same month, the instance that told it first. The
-        document of the event counts by itself: somebody may have removed the list of the known."""
-        asked: list[dict[str, Any]] = []
-        for read in reads:
-            own = key_of(read)
-            asked.append({"_index": self._names.state, "_id": own})
-            asked.append({"_index": self._names.month(read.head.time), "_id": own, "_source": FIELDS["instance"]})
-        path = "/_mget?filter_path=docs._id,docs.found,docs._source"
-        _, told = self._client.call("POST", path, {"docs": asked})
-        known: dict[str, tuple[str, str | None]] = {}
-        for each in told["docs"]:
-            if each.get("found"):
-                held = each.get("_source", {})
-                event, teller = known.get(each["_id"], (each["_id"], None))
-                known[each["_id"]] = held.get("event", event), held.get(FIELDS["instance"], teller)
-        return known
+    def _know(self, own: str, instance: str, event: str | None = None) -> list[str]:
+        held = {"by": instance} if event is None else {"by": instance, "event": event}
+        return [_create(self._names.state, own), encode(held)]
+
+    def _known(self, ids: Sequence[str]) -> dict[str, _Known]:
+        """Which event each id that came before tells of, and which instance told by this id first."""
+        path = f"/{self._names.state}/_mget?filter_path=docs._id,docs.found,docs._source"
+        _, told = self._client.call("POST", path, {"ids": ids})
+        found = {each["_id"]: each["_source"] for each in told["docs"] if each.get("found")}
+        return {own: _Known(held.get("event", own), held.get("by")) for own, held in found.items()}
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, _Known]:
+        """The same, drawn from events of chains whose records were lost, and what is known with them."""
+        if not ids:
+            return {}
+        asked = {"query": {"ids": {"values": ids}}, "size": len(ids), "_source": [FIELDS["instance"]]}
+        _, told = self._client.call("POST", f"/{self._names.events}/_search", asked)
+        hits = told["hits"]["hits"]
+        return {hit["_id"]: _Known(hit["_id"], hit["_source"].get(FIELDS["instance"]) or "") for hit in hits}
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -177,7 +174,7 @@ class Writer:
             pending = record.pending or {}
             lines, number, made = _unpacked(pending["lines"]), int(pending["number"]), bytes.fromhex(pending["hash"])
         except (KeyError, ValueError, TypeError, AttributeError, zlib.error) as error:
-            raise _changed(self._client, record.source) from error
+            raise changed(self._client, record.source) from error
         self._make(lines)
         record.number, record.hash, record.pending = number, made, None
         (result,) = self._client.bulk(self._moved(record))
@@ -223,7 +220,14 @@ class Writer:
         where: dict[str, Any] = {"_index": self._names.state, "_id": name}
         if record.place is not None:
             where |= {"if_seq_no": record.place[0], "if_primary_term": record.place[1]}
-        held = {"chain": record.source, "number": record.number, "hash": record.hash.hex(), "pending": pending}
+        held: dict[str, Any] = {
+            "chain": record.source,
+            "number": record.number,
+            "hash": record.hash.hex(),
+            "pending": pending,
+        }
+        if record.rebuilt:
+            held["rebuilt"] = True
         return [encode({"create" if record.place is None else "index": where}), encode(held)]
 
     # -- making --------------------------------------------------------------------------------------------------------
@@ -272,48 +276,3 @@ def _chunks(batch: Sequence[Read]) -> Iterator[Sequence[Read]]:
         size += len(read.data)
     if chunk:
         yield chunk
-
-
-def read_records(client: Client, names: Names, sources: Iterable[str]) -> dict[str, Record]:
-    """As they are this moment; one without a place for a source that has none."""
-    wanted = sorted(sources)
-    if not wanted:
-        return {}
-    asked = {"docs": [{"_index": names.state, "_id": key("chain", source)} for source in wanted]}
-    path = "/_mget?filter_path=docs._id,docs.found,docs._source,docs._seq_no,docs._primary_term"
-    _, told = client.call("POST", path, asked)
-    return {source: record_of(client, source, each) for source, each in zip(wanted, told["docs"], strict=True)}
-
-
-def record_of(client: Client, source: str, told: dict[str, Any]) -> Record:
-    """From an answer that holds the document with its place."""
-    if not told.get("_source"):
-        return Record(source)
-    held = told["_source"]
-    try:
-        number, made, pending = int(held["number"]), bytes.fromhex(held["hash"]), held.get("pending")
-    except (KeyError, ValueError, TypeError) as error:
-        raise _changed(client, source) from error
-    return Record(source, number, made, (told["_seq_no"], told["_primary_term"]), pending)
-
-
-def _changed(client: Client, source: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{client.target}: somebody changed the record of the chain of {source}; restore the document in "
-        f"{client.target.index}-state, or remove it and it is made anew from the events"
-    )
-
-
-def last_written(client: Client, names: Names, sources: Sequence[str]) -> dict[str, Record]:
-    """Where chains ended whose records somebody removed: they go on from there, and `verify` tells."""
-    client.call("POST", f"/{names.events}/_refresh?ignore_unavailable=true", allowed=(404,))
-    newest = {"top_hits": {"size": 1, "sort": [{NUMBER: "desc"}], "_source": [NUMBER, HASH]}}
-    by_source = {"terms": {"field": FIELDS["source"], "size": len(sources)}, "aggs": {"newest": newest}}
-    asked = {"size": 0, "query": {"terms": {FIELDS["source"]: list(sources)}}, "aggs": {"sources": by_source}}
-    _, told = client.call("POST", f"/{names.events}/_search", asked)
-    found: dict[str, Record] = {}
-    for bucket in told.get("aggregations", {}).get("sources", {}).get("buckets", ()):
-        held = bucket["newest"]["hits"]["hits"][0]["_source"]
-        if isinstance(number := held.get(NUMBER), int):
-            found[bucket["key"]] = Record(bucket["key"], number, bytes.fromhex(held[HASH]))
-    return found

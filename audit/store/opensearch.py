@@ -4,6 +4,7 @@ writers at once. Speaks plain HTTP, which is the same for both products."""
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -96,8 +97,8 @@ class OpenSearchStore:
         asked = {"query": question(query), "sort": [{name: "desc"} for name in ORDER], "_source": _WITHOUT_DATA}
         found: list[tuple[Row, tuple[int, int, str, int]]] = []
         for held in self._events(asked, after(place), min(query.limit + 1, _MOST_EVENTS)):
-            event, head = event_place(held), head_of(held)
-            for number, row in met_rows(rows_of(held), head, tests):
+            event, (head, rows) = event_place(held), self._read(held)
+            for number, row in met_rows(rows, head, tests):
                 at = (*event, number)
                 if place is None or at < place:
                     found.append((row_of(head, row), at))
@@ -114,7 +115,8 @@ class OpenSearchStore:
             raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
         if not hits:
             return None
-        head, data = head_of(hits[0]["_source"]), unpacked(hits[0]["_source"][DATA])
+        head, _ = self._read(hits[0]["_source"])
+        data = unpacked(hits[0]["_source"][DATA])
         return restore_event(head.id, head.source, head.type, head.subject, head.time, data)
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
@@ -141,8 +143,8 @@ class OpenSearchStore:
         asked = {"query": query, "sort": [{name: "asc"} for name in ORDER], "_source": _WITHOUT_DATA}
         found: list[Row] = []
         for held in self._events(asked, None, min(limit, _MOST_EVENTS)):
-            of = head_of(held)
-            found += [row_of(of, row) for row in (rows_of(held) or (None,))]
+            of, rows = self._read(held)
+            found += [row_of(of, row) for row in (rows or (None,))]
             if len(found) >= limit:
                 break
         return found[:limit]
@@ -182,6 +184,15 @@ class OpenSearchStore:
             self._check_it_exists(told)
         found: Sequence[Mapping[str, Any]] = told["hits"]["hits"]
         return found
+
+    def _read(self, held: Mapping[str, Any]) -> tuple[EventHead, Sequence[Sequence[Any]]]:
+        """An event and its rows."""
+        try:
+            return head_of(held), rows_of(held)
+        except (ValueError, TypeError, KeyError, zlib.error) as error:
+            raise StoreUnavailable(
+                f"{self.target}: somebody changed the event {held.get(FIELDS['id'])!r:.80}; run sentinelctl audit verify"
+            ) from error
 
     def _refresh(self) -> None:
         """What this store wrote is found by what it asks."""
