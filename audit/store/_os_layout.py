@@ -27,8 +27,7 @@ from sentinel_core.audit.store.contract import EventHead, Row
 
 LAYOUT = 1
 LONGEST = 8191
-"""Characters that are indexed of a text: 32 KB in UTF-8, the most that the server takes for one. What is longer stands
-in `_ignored`."""
+"""Characters that are indexed of a text: 32 KB in UTF-8, the most that the server takes for one."""
 MAX_DOCUMENT = 15 * 2**20
 """Characters of one event as a document, of which servers take 20 million or more in one text."""
 _PACK_FROM = 4096
@@ -70,6 +69,8 @@ LISTS = {
 }
 """What an event is found by through its rows."""
 NUMBERS = "sentinel.set"
+LONG = "sentinel.long"
+"""Which of these names hold a text that is too long to be found by."""
 NUMERIC = frozenset(
     {
         "count", "threshold", "grade", "strategy", "controlBehavior", "warmUpPeriodSec", "maxQueueingTimeMs",
@@ -128,7 +129,7 @@ def templates(names: Names) -> dict[str, dict[str, Any]]:
     """By name, for `_index_template`."""
     counted = {FIELDS[name] for name in _COUNTED} | set(LISTS.values())
     events: dict[str, Any] = {FIELDS[name]: _FOUND for name in FIELDS.keys() - _NOT_ASKED}
-    events |= dict.fromkeys(counted, _KEYWORD)
+    events |= dict.fromkeys(counted, _KEYWORD) | {LONG: _FOUND}
     events |= {FIELDS[name]: {"type": "boolean", "doc_values": False} for name in ("initial", "observed")}
     events |= {"@timestamp": {"type": "date"}, NUMBER: {"type": "long"}, HASH: {"type": "keyword", "index": False}}
     events |= {f"{NUMBERS}.{name}": {"type": "double", "doc_values": False} for name in NUMERIC}
@@ -176,8 +177,16 @@ def _held(head: EventHead, rows: Sequence[Sequence[Any]], number: int, previous:
     """All of a document that is searched, and its link."""
     held = {name: value for name, value in zip(_HEAD_FIELDS, _of_head(head), strict=True) if value is not None}
     held |= lists(head.subject, rows)
+    if long := sorted(name for name, value in held.items() if _is_long(value)):
+        held[LONG] = long
     held["@timestamp"], held[NUMBER], held[PREVIOUS] = rfc3339(head.time), number, previous.hex()
     return held
+
+
+def _is_long(value: Any) -> bool:
+    return (isinstance(value, str) and len(value) > LONGEST) or (
+        isinstance(value, list) and any(isinstance(each, str) and len(each) > LONGEST for each in value)
+    )
 
 
 def _columns(head: EventHead, time: int) -> list[str | int | None]:

@@ -12,7 +12,18 @@ from typing import Any
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.events import storable
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
-from sentinel_core.audit.store._os_layout import FIELDS, HASH, LISTS, LONGEST, NUMBER, NUMBERS, NUMERIC, PLACES, finite
+from sentinel_core.audit.store._os_layout import (
+    FIELDS,
+    HASH,
+    LISTS,
+    LONG,
+    LONGEST,
+    NUMBER,
+    NUMBERS,
+    NUMERIC,
+    PLACES,
+    finite,
+)
 from sentinel_core.audit.store._where import MAX_LIMIT
 from sentinel_core.audit.store.contract import COLUMNS, Condition, EventHead, Query
 
@@ -62,7 +73,7 @@ def _met(condition: Condition) -> list[dict[str, Any]] | None:
         return _numbers(condition)
     name = _name(condition)
     texts = [storable(str(value)) for value in condition.values]
-    clauses: list[dict[str, Any]] = [{"term": {"_ignored": name}}]
+    clauses: list[dict[str, Any]] = [{"term": {LONG: name}}]
     if condition.test == "is":
         return [*clauses, {"terms": {name: texts}}]
     for text in texts:

@@ -190,8 +190,9 @@ class OpenSearchStore:
         try:
             return head_of(held), rows_of(held)
         except (ValueError, TypeError, KeyError, zlib.error) as error:
+            name = f"{held.get(FIELDS['id'])!r:.80}"
             raise StoreUnavailable(
-                f"{self.target}: somebody changed the event {held.get(FIELDS['id'])!r:.80}; run sentinelctl audit verify"
+                f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify"
             ) from error
 
     def _refresh(self) -> None:

@@ -284,7 +284,7 @@ class TestWriting:
             )
             assert len(rows.rows) == 8, name[:20]
         assert len(remote.query(Query((Condition("author", "contains", ("陈",)),), limit=1000)).rows) == 56
-        found = remote.get("支付/下单 😀")
+        found = remote.get(strange[1])
         assert found is not None
         assert found.payload == changed.payload
         assert verify(remote).findings == []
