@@ -59,7 +59,7 @@ get_opensearch() {
     local group=org.opensearch wanted each
     wanted=$(dependency "$group:opensearch:$OPENSEARCH")$(dependency org.apache.logging.log4j:log4j-core:2.25.5)
     for each in transport-netty4-client lang-painless analysis-common reindex-client mapper-extras-client; do wanted+=$(dependency "$group.plugin:$each:$OPENSEARCH"); done
-    get_jars opensearch "$OPENSEARCH" "$wanted" && compile_launcher opensearch opensearch OpenSearchLauncher || without OpenSearch
+    get_jars opensearch "$OPENSEARCH" "$wanted" && compile_launcher opensearch opensearch2 OpenSearchLauncher || without OpenSearch
 }
 
 get_nacos() {

@@ -155,6 +155,21 @@ def remote(server: OpenSearch, index: str) -> Iterator[OpenSearchStore]:
     store.close()
 
 
+@pytest.fixture
+def opened() -> Iterator[Callable[..., OpenSearchStore]]:
+    """Opens a store at an address, with the options of a URI; it is closed when the test ends."""
+    stores: list[OpenSearchStore] = []
+
+    def open_one(address: str, *, read_only: bool = False, **options: str) -> OpenSearchStore:
+        asked = "&".join(f"{name}={value}" for name, value in options.items())
+        stores.append(OpenSearchStore(Target.parse(f"{address}/?{asked}"), read_only=read_only))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
 @pytest.fixture(params=["sqlite", pytest.param("remote", marks=pytest.mark.service("opensearch"))])
 def store(request: pytest.FixtureRequest) -> AuditStore:
     """Each back end in turn."""
@@ -185,5 +200,5 @@ def child() -> Callable[..., int]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process runs all tests of a server that takes 500 MB."""
     for item in items:
-        if "[remote" in item.nodeid or "remote" in getattr(item, "fixturenames", ()):
+        if "[remote" in item.nodeid or "test_opensearch" in item.nodeid:
             item.add_marker(pytest.mark.xdist_group("opensearch"))

@@ -6,53 +6,30 @@ import base64
 import json
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sentinel_core.audit.errors import EventRefused, StoreDenied, StoreMisconfigured, StoreUnavailable
+from sentinel_core.audit.errors import EventRefused, StoreMisconfigured, StoreUnavailable
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
-from sentinel_core.audit.store import open_store
-from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store.contract import Condition, Ingested, Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.verify import verify
 from tests.services.gate import Gate, gate
-from tests.services.nacos import make_certificate
 from tests.services.opensearch import OpenSearch
-from tests.services.server import free_port, wait_until
+from tests.services.server import wait_until
 
 Child = Callable[..., int]
-
-
-_opened: list[OpenSearchStore] = []
-
-
-def opened(address: str, *, read_only: bool = False, **options: str) -> OpenSearchStore:
-    """Closed when the test ends."""
-    asked = "&".join(f"{name}={value}" for name, value in options.items())
-    store = open_store(f"opensearch://{address}/?{asked}", read_only=read_only)
-    assert isinstance(store, OpenSearchStore)
-    _opened.append(store)
-    return store
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    yield
-    while _opened:
-        _opened.pop().close()
+Opened = Callable[..., OpenSearchStore]
 
 
 def ids(store: OpenSearchStore) -> list[str]:
@@ -73,149 +50,9 @@ def written(server: OpenSearch, index: str, name: str = "events-*") -> list[dict
     return [hit["_source"] for hit in told["hits"]["hits"]]
 
 
-class TestAddress:
-    @pytest.mark.parametrize(
-        ("uri", "expected"),
-        [
-            ("audit.example", Target(("audit.example:9200",))),
-            ("a:1,b:2/?index=x", Target(("a:1", "b:2"), index="x")),
-            ("li@a/?password_file=p", Target(("a:9200",), user="li", password_file=Path("p"))),
-            ("a/?user=li&tls=true", Target(("a:9200",), tls=True, user="li")),
-            ("a/?ca=ca.pem", Target(("a:9200",), tls=True, ca=Path("ca.pem"))),
-            ("[::1]:1/?timeout=500ms", Target(("[::1]:1",), timeout_s=0.5)),
-        ],
-    )
-    def test_an_address_says_where_and_as_whom(self, uri: str, expected: Target) -> None:
-        assert Target.parse(uri) == expected
-
-    @pytest.mark.parametrize(
-        ("uri", "words"),
-        [
-            ("", "not host:port"),
-            ("a:x", "not host:port"),
-            ("a/path", "a path follows the hosts"),
-            ("li:hunter2@a", "SENTINEL_OPENSEARCH_PASSWORD"),
-            ("a/?pasword_file=x", "did you mean password_file"),
-            ("a/?password=hunter2", "password_file"),
-            ("a/?password_file=x", "password_file without a user"),
-            ("li@a/?user=wang", "named twice"),
-            ("a/?tls=maybe", "true or false"),
-            ("a/?tls=false&ca=x", "leave one out"),
-            ("a/?cert=x", "belong together"),
-            ("a/?timeout=soon", "for example 10s"),
-            ("a/?index=Audit", "small letters"),
-            ("a/?index=*", "small letters"),
-            ("a/?index=x&index=y", "twice"),
-        ],
-    )
-    def test_what_cannot_be_meant_is_refused_and_says_what_to_write(self, uri: str, words: str) -> None:
-        with pytest.raises(StoreMisconfigured, match=words) as refusal:
-            open_store(f"opensearch://{uri}")
-        assert "hunter2" not in str(refusal.value)
-
-
-class TestReaching:
-    def test_nobody_there(self, events: list[Event]) -> None:
-        with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:\d+ cannot be reached.*check the address"):
-            opened(f"127.0.0.1:{free_port()}").ingest(events)
-
-    def test_something_else_is_there(self) -> None:
-        for body in (b"<html>hello</html>", b"{}", b"[]", b'{"version": {"number": "7.17"}}', b"{" * 100_000):
-            with gate(0) as other:
-                other.decide = lambda *_, body=body: (200, body)
-                with pytest.raises(StoreMisconfigured, match="not as OpenSearch or Elasticsearch"):
-                    opened(other.address).count()
-
-    def test_an_elasticsearch_that_is_too_old(self) -> None:
-        with gate(0) as other:
-            other.decide = lambda *_: (200, b'{"version": {"number": "6.8.1"}, "tagline": "You Know, for Search"}')
-            with pytest.raises(StoreMisconfigured, match=r"7\.10 or newer"):
-                opened(other.address).count()
-
-    def test_a_login_is_asked_for_and_given(
-        self, server: OpenSearch, index: str, events: list[Event], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        with gate(server.port) as link:
-            link.login = f"Basic {base64.b64encode('li:hunter 2 é'.encode()).decode()}"
-            with pytest.raises(StoreDenied, match="asks for a login"):
-                opened(link.address, index=index).count()
-            with pytest.raises(StoreDenied, match="set SENTINEL_OPENSEARCH_PASSWORD"):
-                opened(f"li@{link.address}", index=index).count()
-            monkeypatch.setenv("SENTINEL_OPENSEARCH_PASSWORD", "wrong-one")
-            with pytest.raises(StoreDenied, match="check the password in SENTINEL") as refusal:
-                opened(f"li@{link.address}", index=index).count()
-            assert "wrong-one" not in str(refusal.value)
-            (tmp_path / "password").write_text("hunter 2 é\n")
-            store = opened(f"li@{link.address}", index=index, password_file=str(tmp_path / "password"))
-            assert store.ingest(events) == Ingested(10, 0)
-            assert "hunter" not in repr(store.target)
-
-    def test_a_certificate_is_verified(
-        self, server: OpenSearch, index: str, events: list[Event], tmp_path: Path
-    ) -> None:
-        ca, certificate, key = make_certificate(tmp_path / "one")
-        other_ca, *_ = make_certificate(tmp_path / "other")
-        with gate(server.port, (certificate, key)) as link:
-            assert opened(link.address, index=index, ca=str(ca)).ingest(events) == Ingested(10, 0)
-            with pytest.raises(StoreMisconfigured, match=f"not vouched for by {other_ca}"):
-                opened(link.address, index=index, ca=str(other_ca)).count()
-            with pytest.raises(StoreMisconfigured, match="certificate is for another name"):
-                opened(link.address.replace("127.0.0.1", "localhost"), index=index, ca=str(ca)).count()
-            with pytest.raises(StoreMisconfigured, match="cannot be read"):
-                opened(link.address, index=index, ca=str(tmp_path / "none")).count()
-            with pytest.raises(StoreUnavailable, match="tls=true"):
-                opened(link.address, index=index).count()
-        with pytest.raises(StoreMisconfigured, match="leave tls and ca out"):
-            opened(server.address, index=index, ca=str(ca)).count()
-
-    def test_the_next_host_is_asked_when_one_is_gone(self, server: OpenSearch, index: str, events: list[Event]) -> None:
-        with gate(server.port) as link:
-            store = opened(f"127.0.0.1:{free_port()},{link.address},{server.address}", index=index)
-            assert store.ingest(events[:5]) == Ingested(5, 0)
-            assert link.seen
-        assert store.ingest(events) == Ingested(5, 5)
-        assert_whole(store, events)
-
-    @pytest.mark.parametrize("drop", [b"", b"HTTP/1.1 200 OK\r\n"])
-    def test_an_answer_that_never_comes_is_waited_for_as_long_as_said(self, drop: bytes) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            until = time.monotonic() + 3
-
-            def drip() -> None:
-                connection, _ = silent.accept()
-                with connection:
-                    while time.monotonic() < until:
-                        try:
-                            connection.sendall(drop or b"")
-                        except OSError:
-                            return
-                        time.sleep(0.02)
-
-            thread = threading.Thread(target=drip, daemon=True)
-            thread.start()
-            began = time.monotonic()
-            with pytest.raises(StoreUnavailable):
-                opened(f"127.0.0.1:{silent.getsockname()[1]}", timeout="300ms").count()
-            assert time.monotonic() - began < 2
-            thread.join(5)
-
-    def test_who_may_not_is_told_what_to_grant(self, server: OpenSearch, index: str, events: list[Event]) -> None:
-        denied = {"error": {"root_cause": [{"type": "security_exception", "reason": "no permissions"}]}, "status": 403}
-
-        def refuse(method: str, path: str, *_: Any) -> tuple[int, bytes] | None:
-            return (403, json.dumps(denied).encode()) if "_index_template" in path or "_search" in path else None
-
-        with gate(server.port) as link:
-            link.decide = refuse
-            with pytest.raises(StoreDenied, match="manage_index_templates"):
-                opened(link.address, index=index).ingest(events)
-            with pytest.raises(StoreDenied, match=f"grant rights on {index}-\\*"):
-                opened(link.address, index=index).query(Query())
-
-
 class TestReading:
     def test_a_reader_makes_nothing_and_sees_what_others_wrote(
-        self, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
     ) -> None:
         reader = opened(server.address, index=index, read_only=True)
         for ask in (reader.count, lambda: reader.query(Query()), lambda: reader.get("12345678")):
@@ -357,7 +194,7 @@ def die_at(number: int, *, answered: bool) -> None:
 class TestFailures:
     @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
     def test_a_kill_at_any_request_is_repaired_by_the_next_writer(
-        self, server: OpenSearch, index: str, events: list[Event], child: Child, answered: bool
+        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], child: Child, answered: bool
     ) -> None:
         others = [replace(event, source="/staging/x") for event in events[:4]]
         batch = [*events[:5], *others, *events[5:]]
@@ -386,7 +223,7 @@ class TestFailures:
         pytest.fail("it never came to an end")
 
     def test_many_writers_of_one_source_make_one_chain(
-        self, server: OpenSearch, index: str, events: list[Event], child: Child, told_by: Any
+        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], child: Child, told_by: Any
     ) -> None:
         def ingest(number: int) -> None:
             store = opened(server.address, index=index, timeout="60s")
@@ -403,7 +240,7 @@ class TestFailures:
         assert [sighting.instance for sighting in store.sightings(row.event)] == ["i-0", "i-1", "i-2", "i-3"]
 
     def test_a_writer_that_slept_through_the_work_of_others_adds_nothing_twice(
-        self, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
     ) -> None:
         with gate(server.port) as link:
             slow, quick = opened(link.address, index=index), opened(server.address, index=index)
@@ -425,7 +262,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("status", [429, 503])
     def test_a_busy_server_is_asked_again_for_a_while(
-        self, server: OpenSearch, index: str, events: list[Event], status: int
+        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], status: int
     ) -> None:
         busy = 2
 
@@ -447,7 +284,7 @@ class TestFailures:
             assert_whole(store, events)
 
     def test_of_a_bulk_that_is_taken_in_part_the_rest_is_sent_again(
-        self, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
     ) -> None:
         refusals = 3
 
@@ -472,7 +309,14 @@ class TestFailures:
     @pytest.mark.parametrize("block", ["index.blocks.write", "index.blocks.read_only_allow_delete"])
     @pytest.mark.parametrize("name", ["events-2026.11", "state"])
     def test_what_is_blocked_halfway_goes_on_when_it_is_free(
-        self, remote: OpenSearchStore, server: OpenSearch, index: str, events: list[Event], block: str, name: str
+        self,
+        opened: Opened,
+        remote: OpenSearchStore,
+        server: OpenSearch,
+        index: str,
+        events: list[Event],
+        block: str,
+        name: str,
     ) -> None:
         remote.ingest(events[:3])
         server.ask("PUT", f"/{index}-{name}/_settings", {block: True})
@@ -496,7 +340,13 @@ class TestFailures:
 
     @pytest.mark.parametrize("same_writer", [True, False])
     def test_a_chain_whose_record_somebody_deleted_goes_on_where_it_ended(
-        self, remote: OpenSearchStore, server: OpenSearch, index: str, events: list[Event], same_writer: bool
+        self,
+        opened: Opened,
+        remote: OpenSearchStore,
+        server: OpenSearch,
+        index: str,
+        events: list[Event],
+        same_writer: bool,
     ) -> None:
         remote.ingest(events[:6])
         server.ask("DELETE", f"/{index}-state")
@@ -532,7 +382,7 @@ def own(tmp_path_factory: pytest.TempPathFactory, server: OpenSearch) -> Iterato
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_in_the_middle_and_comes_back_has_each_event_once_and_in_order(
-    own: OpenSearch, history: Any, flow: Any
+    opened: Opened, own: OpenSearch, history: Any, flow: Any
 ) -> None:
     events = [history.commit("flow", [flow(count=count)]) for count in range(600)]
     store = opened(own.address, timeout="2s")
