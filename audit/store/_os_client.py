@@ -52,6 +52,10 @@ class Client:
         body = to_bytes("".join(f"{line}\n" for line in lines))
         return self._asked(Request("POST", path, body, "application/x-ndjson"), ())[1]
 
+    def made(self, lines: Sequence[str]) -> bool:
+        """Whether all actions went well; their results would be half of the answer's size."""
+        return not lines or self.lines("/_bulk?filter_path=errors", lines).get("errors") is False
+
     def bulk(self, lines: Sequence[str]) -> list[dict[str, Any]]:
         """The results of actions, in their order, which may be refusals."""
         if not lines:

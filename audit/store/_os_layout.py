@@ -11,7 +11,7 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from hashlib import sha256
@@ -91,7 +91,6 @@ _NOT_ASKED = {"subject", "late", "rollback_of", "old_digest", "time"}
 _SETTINGS = {
     "index.number_of_shards": "1",
     "index.auto_expand_replicas": "0-1",
-    "index.refresh_interval": "1s",
 }
 _HEAD = tuple(field.name for field in fields(EventHead))
 _HEAD_FIELDS = tuple(FIELDS[name] for name in _HEAD)
@@ -138,18 +137,18 @@ def templates(names: Names) -> dict[str, dict[str, Any]]:
         "sighted": {"type": "keyword"},
     }
     return {
-        f"{names.prefix}-events": _template([names.events], events),
-        f"{names.prefix}-state": _template([names.state], state),
+        f"{names.prefix}-events": _template([names.events], events, "500ms"),
+        f"{names.prefix}-state": _template([names.state], state, "30s"),  # who searches it refreshes it
     }
 
 
-def _template(patterns: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _template(patterns: Sequence[str], properties: Mapping[str, Any], refresh: str) -> dict[str, Any]:
     mapping = {"dynamic": False, "date_detection": False, "properties": dict(sorted(properties.items()))}
     return {
         "index_patterns": list(patterns),
         "priority": 200,
         "version": LAYOUT,
-        "template": {"settings": _SETTINGS, "mappings": mapping},
+        "template": {"settings": _SETTINGS | {"index.refresh_interval": refresh}, "mappings": mapping},
     }
 
 
@@ -158,7 +157,7 @@ def document(head: EventHead, rows: Sequence[Indexed], data: bytes, previous: by
     time = milliseconds(head.time)
     written = [[place, time, *row[:5], _text(row.old), _text(row.new)] for place, row in enumerate(rows)]
     made = link(previous, number, data, _columns(head, time), written)
-    held = _held(head, written, number, previous) | {HASH: made.hex()}
+    held = _held(head, written, number, previous, len(data)) | {HASH: made.hex()}
     held |= {ROWS: packed(encode(written).encode("utf-8", "backslashreplace")), DATA: packed(data)}
     return encode(held), made
 
@@ -173,12 +172,12 @@ def check(head: EventHead, rows: Sequence[Indexed], data: bytes) -> None:
         raise EventRefused(head.id, f"it is longer than {MAX_DOCUMENT >> 20} MiB when packed, which no server takes")
 
 
-def _held(head: EventHead, rows: Sequence[Sequence[Any]], number: int, previous: bytes) -> dict[str, Any]:
+def _held(head: EventHead, rows: Sequence[Sequence[Any]], number: int, previous: bytes, size: int) -> dict[str, Any]:
     """All of a document that is searched, and its link."""
     held = {name: value for name, value in zip(_HEAD_FIELDS, _of_head(head), strict=True) if value is not None}
     held |= lists(head.subject, rows)
-    if long := sorted(name for name, value in held.items() if _is_long(value)):
-        held[LONG] = long
+    if size > LONGEST and (long := sorted(name for name, value in held.items() if _is_long(value))):
+        held[LONG] = long  # all texts are in the data
     held["@timestamp"], held[NUMBER], held[PREVIOUS] = rfc3339(head.time), number, previous.hex()
     return held
 
@@ -206,22 +205,28 @@ def lists(subject: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
     kind = PLACES["kind"]
     held[LISTS["kind"]] = sorted({subject if row[kind] is None else row[kind] for row in rows} or {subject})
     numbers: dict[str, set[float]] = {}
-    for row in rows:
-        for name, number in _set(row[2], row[6], row[8]):
-            numbers.setdefault(name, set()).add(number)
+    for _, _, action, _, _, _, field, _, new in rows:
+        if new is None:
+            continue
+        if field is not None:
+            told = {field: _number(new)} if field in NUMERIC else {}
+        elif action in {"add", "seen"} and isinstance(rule := json.loads(new), dict):
+            told = {name: finite(rule[name]) for name in NUMERIC & rule.keys()}
+        else:
+            continue
+        for name, number in told.items():
+            if number is not None:
+                numbers.setdefault(name, set()).add(number)
     return held | {f"{NUMBERS}.{name}": sorted(values) for name, values in sorted(numbers.items())}
 
 
-def _set(action: str, field: str | None, new: str | None) -> Iterable[tuple[str, float]]:
-    """The numbers that a row set, of those fields whose numbers are searched."""
-    if new is None or (field not in NUMERIC if field is not None else action not in {"add", "seen"}):
-        return
-    value = json.loads(new)
-    if field is not None:
-        value = {field: value}
-    for name in NUMERIC & value.keys() if isinstance(value, dict) else ():
-        if (number := finite(value[name])) is not None:
-            yield name, number
+def _number(text: str) -> float | None:
+    """Of a JSON text, as `finite`."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def finite(value: Any) -> float | None:
@@ -266,9 +271,12 @@ def computed(held: Mapping[str, Any]) -> bytes | None:
         head, rows, number = head_of(held), rows_of(held), held[NUMBER]
         told = {name: value for name, value in held.items() if name not in {ROWS, DATA, HASH}}
         previous = bytes.fromhex(held[PREVIOUS])
-        if told != _held(head, rows, number, previous) or not all(type(held[FIELDS[name]]) is bool for name in _FLAGS):
+        data = unpacked(held[DATA])
+        if told != _held(head, rows, number, previous, len(data)) or not all(
+            type(held[FIELDS[name]]) is bool for name in _FLAGS
+        ):
             return None
-        return link(previous, number, unpacked(held[DATA]), _columns(head, milliseconds(head.time)), rows)
+        return link(previous, number, data, _columns(head, milliseconds(head.time)), rows)
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error, OverflowError, RecursionError):
         return None
 

@@ -14,6 +14,7 @@ import random
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,13 +26,20 @@ from sentinel_core.audit.store._os_records import Record, changed, last_written,
 from sentinel_core.audit.store._write import Read
 from sentinel_core.audit.store.contract import Ingested
 
-CHUNK, CHUNK_BYTES = 1000, 4 * 2**20
+CHUNK, CHUNK_BYTES = 500, 4 * 2**20
 """Events and bytes of data that are claimed at once; a single event may be larger."""
 HELP_AFTER_S = 0.25
 """How long another writer is given to settle what it has claimed before its work is done for it."""
 _POLL_S = 0.02
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _MADE, _THERE = 201, 409
+
+
+class _Known(NamedTuple):
+    """An id that came before."""
+
+    event: str
+    instance: str | None
 
 
 @dataclass(slots=True)
@@ -44,14 +52,8 @@ class _Plan:
     lines: list[str] = field(default_factory=list)
     new: int = 0
     sightings: list[Told] = field(default_factory=list)
+    known: dict[str, _Known] = field(default_factory=dict)
     reads: list[tuple[str, Read]] = field(default_factory=list)
-
-
-class _Known(NamedTuple):
-    """An id that came before."""
-
-    event: str
-    instance: str | None
 
 
 class Writer:
@@ -61,39 +63,70 @@ class Writer:
         self._client = client
         self._names = names
         self._records: dict[str, Record] = {}
-        """Settled ones as this writer left them: where somebody else has moved one, compare-and-set tells."""
+        """As this writer left them: where somebody else has moved one, compare-and-set tells."""
 
     def write(self, batch: Sequence[Read]) -> Ingested:
         """Raises StoreUnavailable; part of the batch may then be stored, and a repeat stores the rest."""
         for read in batch:
             check(*read)
-        try:
-            new = sum(self._take([(key_of(read), read) for read in chunk]) for chunk in _chunks(batch))
-        except BaseException:
-            self._records.clear()
-            raise
+        with ThreadPoolExecutor(1, "sentinel-audit-opensearch") as other:
+            try:
+                new = _Batch(self._client, self._names, self._records, other).write(batch)
+            except BaseException:
+                self._records.clear()
+                raise
         return Ingested(new, len(batch) - new)
+
+
+class _Batch:
+    """While the documents of one chunk are made, the next one is planned; it is claimed when they are there."""
+
+    def __init__(self, client: Client, names: Names, records: dict[str, Record], other: Executor) -> None:
+        self._client = client
+        self._names = names
+        self._records = records
+        self._other = other
+        self._made: Future[None] | None = None
+        self._unsettled: dict[str, Record] = {}
+        self._seen: dict[str, _Known] = {}
+
+    def write(self, batch: Sequence[Read]) -> int:
+        new = sum(self._take([(key_of(read), read) for read in chunk]) for chunk in _chunks(batch))
+        self._wait()
+        self._settle()
+        return new
 
     def _take(self, chunk: Sequence[tuple[str, Read]]) -> int:
         until, pause, new = time.monotonic() + self._client.target.timeout_s, _PAUSE_S, 0
         waiting = chunk
         while True:
             plans = self._planned(waiting)
+            self._wait()
             lost = self._claimed(plans)
             won = [plan for source, plan in plans.items() if source not in lost]
-            self._make([line for plan in won for line in plan.lines])
-            self._settle([plan for plan in won if plan.new])
-            self._see([told for plan in won for told in plan.sightings])
+            self._made = self._other.submit(self._carry_out, won)
             new += sum(plan.new for plan in won)
             waiting = [each for source in lost for each in plans[source].reads]
             if not waiting:
                 return new
+            self._wait()
             if time.monotonic() > until:
-                raise StoreUnavailable(
-                    f"{self._client.target}: others write events of {waiting[0][1].head.source} all the time"
-                )
+                busy = waiting[0][1].head.source
+                raise StoreUnavailable(f"{self._client.target}: others write events of {busy} all the time")
             time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _carry_out(self, plans: Sequence[_Plan]) -> None:
+        self._make([line for plan in plans for line in plan.lines])
+        where = self._names.state
+        sightings = [told for plan in plans for told in plan.sightings]
+        self._make([line for told in sightings for line in (_create(where, told.key), encode(told.to_json()))])
+
+    def _wait(self) -> None:
+        """Until what was claimed is made: nothing may be claimed before."""
+        made, self._made = self._made, None
+        if made is not None:
+            made.result()
 
     # -- planning ------------------------------------------------------------------------------------------------------
 
@@ -101,10 +134,13 @@ class Writer:
         """First the records, then what is known: what came between the two moves a record, and the claim fails."""
         records = self._read({read.head.source for _, read in reads})
         plans = {source: _Plan(record, record.number, record.hash) for source, record in records.items()}
-        known = self._known([own for own, _ in reads])
+        known = self._known([own for own, _ in reads]) | self._seen
         rebuilt = [own for own, read in reads if own not in known and records[read.head.source].rebuilt]
         known |= self._stored(rebuilt)
-        folding = Folding(self._client, self._names, [read for own, read in reads if own not in known])
+        unknown = [read for own, read in reads if own not in known]
+        if any(read.head.observed for read in unknown):
+            self._wait()
+        folding = Folding(self._client, self._names, unknown)
         for own, read in reads:
             plan, instance = plans[read.head.source], read.head.instance or ""
             plan.reads.append((own, read))
@@ -120,6 +156,7 @@ class Writer:
             elif told.instance != instance:
                 plan.sightings.append(Told(told.event, instance, read.head.time))
             known[own] = told
+            plan.known[own] = told
         return plans
 
     def _append(self, plan: _Plan, read: Read, own: str) -> None:
@@ -194,26 +231,29 @@ class Writer:
             lines += self._moved(plan.record, end)
         lost: set[str] = set()
         for plan, result in zip(claims, self._client.bulk(lines), strict=True):
-            if result["status"] in (200, _MADE):
-                plan.record.place = (result["_seq_no"], result["_primary_term"])
-            elif result["status"] == _THERE:
-                lost.add(plan.record.source)
-                self._records.pop(plan.record.source, None)
-            else:
-                raise refused(self._client.target, result["status"], result.get("error"))
-        return lost
-
-    def _settle(self, plans: Sequence[_Plan]) -> None:
-        records = [plan.record for plan in plans]
-        for plan in plans:
-            plan.record.number, plan.record.hash = plan.number, plan.hash
-        lines = [line for record in records for line in self._moved(record)]
-        for record, result in zip(records, self._client.bulk(lines), strict=True):
-            self._records.pop(record.source, None)
+            record = plan.record
             if result["status"] in (200, _MADE):
                 record.place = (result["_seq_no"], result["_primary_term"])
-                self._records[record.source] = record
-            # Else somebody has settled it already, or will.
+                record.number, record.hash = plan.number, plan.hash
+                self._records[record.source] = self._unsettled[record.source] = record
+            elif result["status"] == _THERE:
+                lost.add(record.source)
+                self._records.pop(record.source, None)
+                self._unsettled.pop(record.source, None)
+            else:
+                raise refused(self._client.target, result["status"], result.get("error"))
+        for source in plans.keys() - lost:
+            self._seen |= plans[source].known
+        return lost
+
+    def _settle(self) -> None:
+        records = [*self._unsettled.values()]
+        lines = [line for record in records for line in self._moved(record)]
+        for record, result in zip(records, self._client.bulk(lines), strict=True):
+            if result["status"] in (200, _MADE):
+                record.place = (result["_seq_no"], result["_primary_term"])
+            else:  # somebody has settled it already, or will
+                self._records.pop(record.source, None)
 
     def _moved(self, record: Record, pending: dict[str, Any] | None = None) -> list[str]:
         name = key("chain", record.source)
@@ -235,8 +275,8 @@ class Writer:
     def _make(self, lines: Sequence[str]) -> None:
         """Documents that are there stay as they are: nobody makes another one by the same id."""
         until, pause = time.monotonic() + self._client.target.timeout_s, _PAUSE_S
-        while lines:
-            results = self._client.bulk(lines)
+        while not self._client.made(lines):
+            results = self._client.bulk(lines)  # what was made is told as there
             bad = [place for place, each in enumerate(results) if each["status"] not in (_MADE, _THERE)]
             if not bad:
                 return
@@ -246,11 +286,6 @@ class Writer:
             lines = [line for place in bad for line in lines[2 * place : 2 * place + 2]]
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-    def _see(self, sightings: Sequence[Told]) -> None:
-        self._make(
-            [line for told in sightings for line in (_create(self._names.state, told.key), encode(told.to_json()))]
-        )
 
 
 def key_of(read: Read) -> str:

@@ -3,7 +3,10 @@ writers at once. Speaks plain HTTP, which is the same for both products."""
 
 from __future__ import annotations
 
+import math
+import os
 import threading
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -38,6 +41,7 @@ from sentinel_core.audit.store.sqlite import SHORTEST_ID
 _MOST_EVENTS = 1000
 """Looked at in one search."""
 _MOST_SIGHTINGS = 10_000
+_FRESH_S = 1.0
 _WITHOUT_DATA = {"excludes": [DATA]}
 
 
@@ -48,7 +52,7 @@ def from_uri(rest: str, *, read_only: bool) -> OpenSearchStore:
 
 class OpenSearchStore:
     """An `AuditStore` and a `ChainedStore`. It sees at once what it wrote itself; what others write is found by
-    questions a second later."""
+    questions half a second later."""
 
     def __init__(self, target: Target, *, read_only: bool = False) -> None:
         self.target = target
@@ -58,6 +62,8 @@ class OpenSearchStore:
         self._lock = threading.Lock()
         self._writer: Writer | None = None
         self._wrote = False
+        self._refreshed_s = -math.inf
+        self._process = os.getpid()
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """See `AuditStore`; where it raises StoreUnavailable part of the batch may be stored, and a repeat stores the
@@ -65,6 +71,8 @@ class OpenSearchStore:
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
         batch = [Read(*read_event(event)) for event in events]
+        if self._process != os.getpid():  # another thread may have held it when this process was forked
+            self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
         with self._lock:
             if self._writer is None:
                 self._prepare()
@@ -153,6 +161,7 @@ class OpenSearchStore:
         """See `AuditStore`."""
         event = key("event", head.id, head.source)
         asked = {"query": {"term": {"sighted": event}}, "size": _MOST_SIGHTINGS}
+        self._refresh_state()
         first = {head.instance or "": head.time}
         for hit in self._hits(asked, self._names.state):
             first.setdefault(hit["_source"]["instance"], datetime.fromisoformat(hit["_source"]["time"]))
@@ -194,6 +203,12 @@ class OpenSearchStore:
             raise StoreUnavailable(
                 f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify"
             ) from error
+
+    def _refresh_state(self) -> None:
+        """Sightings of others, too; a story asks for those of many events in a row."""
+        if time.monotonic() - self._refreshed_s > _FRESH_S:
+            self._client.call("POST", f"/{self._names.state}/_refresh", allowed=(404,))
+            self._refreshed_s = time.monotonic()
 
     def _refresh(self) -> None:
         """What this store wrote is found by what it asks."""

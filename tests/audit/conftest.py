@@ -133,24 +133,24 @@ def sqlite(tmp_path: Path) -> SqliteStore:
 
 
 @pytest.fixture
-def server() -> OpenSearch:
+def node() -> OpenSearch:
     """A real one, shared with other tests."""
     opensearch.needed()
     return opensearch.shared()
 
 
 @pytest.fixture
-def index(server: OpenSearch) -> Iterator[str]:
+def index(node: OpenSearch) -> Iterator[str]:
     """What the names of a test's own indices begin with."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield name
-    server.forget(name)
+    node.forget(name)
 
 
 @pytest.fixture
-def remote(server: OpenSearch, index: str) -> Iterator[OpenSearchStore]:
+def remote(node: OpenSearch, index: str) -> Iterator[OpenSearchStore]:
     """An audit store in OpenSearch."""
-    store = OpenSearchStore(Target.parse(server.uri(index).removeprefix("opensearch://")))
+    store = OpenSearchStore(Target.parse(node.uri(index).removeprefix("opensearch://")))
     yield store
     store.close()
 

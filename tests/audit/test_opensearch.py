@@ -44,34 +44,34 @@ def assert_whole(store: OpenSearchStore, events: list[Event]) -> None:
     assert (verdict.findings, verdict.events) == ([], len(events))
 
 
-def written(server: OpenSearch, index: str, name: str = "events-*") -> list[dict[str, Any]]:
-    server.ask("POST", f"/{index}-{name}/_refresh")
-    _, told = server.ask("POST", f"/{index}-{name}/_search", {"size": 1000, "sort": ["event.sequence"]})
+def written(node: OpenSearch, index: str, name: str = "events-*") -> list[dict[str, Any]]:
+    node.ask("POST", f"/{index}-{name}/_refresh")
+    _, told = node.ask("POST", f"/{index}-{name}/_search", {"size": 1000, "sort": ["event.sequence"]})
     return [hit["_source"] for hit in told["hits"]["hits"]]
 
 
 class TestReading:
     def test_a_reader_makes_nothing_and_sees_what_others_wrote(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
-        reader = opened(server.address, index=index, read_only=True)
+        reader = opened(node.address, index=index, read_only=True)
         for ask in (reader.count, lambda: reader.query(Query()), lambda: reader.get("12345678")):
             with pytest.raises(StoreUnavailable, match="no audit store yet"):
                 ask()
-        assert server.ask("GET", f"/_cat/indices/{index}-*?format=json")[1] == []
-        opened(server.address, index=index).ingest(events)
+        assert node.ask("GET", f"/_cat/indices/{index}-*?format=json")[1] == []
+        opened(node.address, index=index).ingest(events)
         assert wait_until(lambda: reader.count() == 10, 5)
         assert len(reader.query(Query()).rows) == 10
         with pytest.raises(StoreMisconfigured, match="for reading"):
             reader.ingest(events)
 
     def test_dashboards_find_the_names_of_the_common_schema(
-        self, remote: OpenSearchStore, server: OpenSearch, index: str, history: Any, flow: Any
+        self, remote: OpenSearchStore, node: OpenSearch, index: str, history: Any, flow: Any
     ) -> None:
         history.commit("flow", [flow(count=20)])
         event = history.commit("flow", [flow(count=25)], reason="for the sale")
         remote.ingest([event])
-        (held,) = written(server, index)
+        (held,) = written(node, index)
         assert held["@timestamp"] == "2026-11-25T06:30:02.123Z"
         assert held["user.name"] == "chen <chen@example.com>"
         assert (held["service.name"], held["service.environment"]) == ("order-service", "prod")
@@ -80,16 +80,16 @@ class TestReading:
             "aggs": {"who": {"terms": {"field": "user.name"}}},
             "query": {"range": {"sentinel.set.count": {"gt": 20}}},
         }
-        _, told = server.ask("POST", f"/{index}-events-2026.11/_search", asked)
+        _, told = node.ask("POST", f"/{index}-events-2026.11/_search", asked)
         assert [bucket["doc_count"] for bucket in told["aggregations"]["who"]["buckets"]] == [1]
 
     def test_a_document_that_somebody_broke_is_told_and_not_shown(
-        self, remote: OpenSearchStore, server: OpenSearch, index: str, events: list[Event]
+        self, remote: OpenSearchStore, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
         remote.ingest(events[:1])
         broken = {"script": {"source": "ctx._source['sentinel.rows'] = '[[1]]'"}}
-        assert written(server, index)
-        _, told = server.ask("POST", f"/{index}-events-*/_update_by_query?refresh=true", broken)
+        assert written(node, index)
+        _, told = node.ask("POST", f"/{index}-events-*/_update_by_query?refresh=true", broken)
         assert told["updated"] == 1
         with pytest.raises(StoreUnavailable, match="audit verify"):
             remote.query(Query())
@@ -97,12 +97,12 @@ class TestReading:
 
 class TestWriting:
     def test_months_have_indices_of_their_own_and_a_repeat_is_known_in_any_month(
-        self, remote: OpenSearchStore, server: OpenSearch, index: str, events: list[Event], told_by: Any
+        self, remote: OpenSearchStore, node: OpenSearch, index: str, events: list[Event], told_by: Any
     ) -> None:
         later = told_by(events[0], "i-2", timedelta(days=70))
         assert remote.ingest(events) == Ingested(10, 0)
         assert remote.ingest([later, replace(events[1], id="another", time=later.time)]) == Ingested(1, 1)
-        names = sorted(each["index"] for each in server.ask("GET", f"/_cat/indices/{index}-*?format=json")[1])
+        names = sorted(each["index"] for each in node.ask("GET", f"/_cat/indices/{index}-*?format=json")[1])
         assert names == [f"{index}-events-2026.11", f"{index}-events-2027.02", f"{index}-state"]
         (first, *_) = reversed(remote.query(Query()).rows)
         assert [sighting.instance for sighting in remote.sightings(first.event)] == ["i-1", "i-2"]
@@ -194,28 +194,26 @@ def die_at(number: int, *, answered: bool) -> None:
 class TestFailures:
     @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
     def test_a_kill_at_any_request_is_repaired_by_the_next_writer(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], child: Child, answered: bool
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event], child: Child, answered: bool
     ) -> None:
         others = [replace(event, source="/staging/x") for event in events[:4]]
         batch = [*events[:5], *others, *events[5:]]
 
         def live(number: int, name: str) -> None:
-            store = opened(server.address, index=name)
+            store = opened(node.address, index=name)
             die_at(number, answered=answered)
             store.ingest(batch)
 
         for number in range(1, 30):
             name = f"{index}-{number}"
             code = child(live, number, name)
-            store = opened(server.address, index=name)
+            store = opened(node.address, index=name)
             if store.count():
                 assert verify(store).findings == [], "what is under way is nobody's fault"
             assert store.ingest(batch).new in (0, 10, 14)
             assert sorted(ids(store)) == sorted(event.id for event in batch)
             assert [verify(store).findings, [head.number for head in store.heads()]] == [[], [10, 4]]
-            in_order = [
-                held["event.id"] for held in written(server, name) if held["event.provider"] == events[0].source
-            ]
+            in_order = [held["event.id"] for held in written(node, name) if held["event.provider"] == events[0].source]
             assert in_order == [event.id for event in events]
             if code == 0:
                 return
@@ -223,27 +221,27 @@ class TestFailures:
         pytest.fail("it never came to an end")
 
     def test_many_writers_of_one_source_make_one_chain(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], child: Child, told_by: Any
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event], child: Child, told_by: Any
     ) -> None:
         def ingest(number: int) -> None:
-            store = opened(server.address, index=index, timeout="60s")
+            store = opened(node.address, index=index, timeout="60s")
             for event in events:
                 store.ingest([told_by(event, f"i-{number}", timedelta(milliseconds=number))])
             store.ingest([replace(event, id=f"{number} {event.id}") for event in events])
 
         writers = [child(ingest, number, wait=False) for number in range(4)]
         assert [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers] == [0] * 4
-        store = opened(server.address, index=index)
+        store = opened(node.address, index=index)
         assert sorted({*ids(store)}) == sorted(ids(store))
         assert (verify(store).findings, [head.number for head in store.heads()]) == ([], [50])
         (row,) = [row for row in store.query(Query(limit=1000)).rows if row.event.id == events[3].id]
         assert [sighting.instance for sighting in store.sightings(row.event)] == ["i-0", "i-1", "i-2", "i-3"]
 
     def test_a_writer_that_slept_through_the_work_of_others_adds_nothing_twice(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
-        with gate(server.port) as link:
-            slow, quick = opened(link.address, index=index), opened(server.address, index=index)
+        with gate(node.port) as link:
+            slow, quick = opened(link.address, index=index), opened(node.address, index=index)
             slow.ingest(events[:1])
             seen = len(link.seen)
 
@@ -262,7 +260,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("status", [429, 503])
     def test_a_busy_server_is_asked_again_for_a_while(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], status: int
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event], status: int
     ) -> None:
         busy = 2
 
@@ -271,7 +269,7 @@ class TestFailures:
             busy -= 1
             return (status, b"") if busy >= 0 else None
 
-        with gate(server.port) as link:
+        with gate(node.port) as link:
             link.decide = decide
             store = opened(link.address, index=index, timeout="2s")
             assert store.ingest(events[:5]) == Ingested(5, 0)
@@ -284,7 +282,7 @@ class TestFailures:
             assert_whole(store, events)
 
     def test_of_a_bulk_that_is_taken_in_part_the_rest_is_sent_again(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
         refusals = 3
 
@@ -299,7 +297,7 @@ class TestFailures:
             items = [full, *json.loads(told)["items"], *[full] * (len(lines) // 2 - 2)]
             return status, json.dumps({"items": items}).encode()
 
-        with gate(server.port) as link:
+        with gate(node.port) as link:
             link.decide = some
             store = opened(link.address, index=index)
             assert store.ingest(events) == Ingested(10, 0)
@@ -312,27 +310,27 @@ class TestFailures:
         self,
         opened: Opened,
         remote: OpenSearchStore,
-        server: OpenSearch,
+        node: OpenSearch,
         index: str,
         events: list[Event],
         block: str,
         name: str,
     ) -> None:
         remote.ingest(events[:3])
-        server.ask("PUT", f"/{index}-{name}/_settings", {block: True})
+        node.ask("PUT", f"/{index}-{name}/_settings", {block: True})
         for _ in range(2):
             with pytest.raises(StoreUnavailable, match=r"takes no writes.*remove the block"):
-                opened(server.address, index=index, timeout="500ms").ingest(events[2:6])
+                opened(node.address, index=index, timeout="500ms").ingest(events[2:6])
         assert verify(remote).findings == []
-        server.ask("PUT", f"/{index}-{name}/_settings", {block: None})
+        node.ask("PUT", f"/{index}-{name}/_settings", {block: None})
         remote.ingest(events)
         assert_whole(remote, events)
 
     def test_events_of_an_index_that_somebody_deleted_are_missed_and_the_line_goes_on(
-        self, remote: OpenSearchStore, server: OpenSearch, index: str, events: list[Event]
+        self, remote: OpenSearchStore, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
         remote.ingest(events[:6])
-        server.ask("DELETE", f"/{index}-events-2026.11")
+        node.ask("DELETE", f"/{index}-events-2026.11")
         told = [(finding.kind, finding.number) for finding in verify(remote).findings]
         assert told == [("truncated after", 0)]
         assert remote.ingest(events) == Ingested(4, 6)
@@ -343,17 +341,17 @@ class TestFailures:
         self,
         opened: Opened,
         remote: OpenSearchStore,
-        server: OpenSearch,
+        node: OpenSearch,
         index: str,
         events: list[Event],
         same_writer: bool,
     ) -> None:
         remote.ingest(events[:6])
-        server.ask("DELETE", f"/{index}-state")
-        store = remote if same_writer else opened(server.address, index=index)
+        node.ask("DELETE", f"/{index}-state")
+        store = remote if same_writer else opened(node.address, index=index)
         assert store.ingest(events[3:8]) == Ingested(2, 3)
         assert store.ingest(events) == Ingested(2, 8)
-        assert opened(server.address, index=index).ingest(events) == Ingested(0, 10)
+        assert opened(node.address, index=index).ingest(events) == Ingested(0, 10)
         assert_whole(store, events)
 
     def test_what_arrives_during_a_walk_is_no_finding(self, remote: OpenSearchStore, events: list[Event]) -> None:
@@ -372,8 +370,8 @@ class TestFailures:
 
 
 @pytest.fixture
-def own(tmp_path_factory: pytest.TempPathFactory, server: OpenSearch) -> Iterator[OpenSearch]:
-    """One that a test may kill; `server` says whether there can be one."""
+def own(tmp_path_factory: pytest.TempPathFactory, node: OpenSearch) -> Iterator[OpenSearch]:
+    """One that a test may kill; `node` says whether there can be one."""
     mine = OpenSearch(tmp_path_factory.mktemp("opensearch"))
     mine.start()
     yield mine

@@ -90,13 +90,13 @@ class TestReaching:
     def test_a_login_is_asked_for_and_given(
         self,
         opened: Opened,
-        server: OpenSearch,
+        node: OpenSearch,
         index: str,
         events: list[Event],
         monkeypatch: pytest.MonkeyPatch,
         tmp_path: Path,
     ) -> None:
-        with gate(server.port) as link:
+        with gate(node.port) as link:
             link.login = f"Basic {base64.b64encode('li:hunter 2 é'.encode()).decode()}"
             with pytest.raises(StoreDenied, match="asks for a login"):
                 opened(link.address, index=index).count()
@@ -112,11 +112,11 @@ class TestReaching:
             assert "hunter" not in repr(store.target)
 
     def test_a_certificate_is_verified(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event], tmp_path: Path
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event], tmp_path: Path
     ) -> None:
         ca, certificate, key = make_certificate(tmp_path / "one")
         other_ca, *_ = make_certificate(tmp_path / "other")
-        with gate(server.port, (certificate, key)) as link:
+        with gate(node.port, (certificate, key)) as link:
             assert opened(link.address, index=index, ca=str(ca)).ingest(events) == Ingested(10, 0)
             with pytest.raises(StoreMisconfigured, match=f"not vouched for by {other_ca}"):
                 opened(link.address, index=index, ca=str(other_ca)).count()
@@ -127,13 +127,13 @@ class TestReaching:
             with pytest.raises(StoreUnavailable, match="tls=true"):
                 opened(link.address, index=index).count()
         with pytest.raises(StoreMisconfigured, match="leave tls and ca out"):
-            opened(server.address, index=index, ca=str(ca)).count()
+            opened(node.address, index=index, ca=str(ca)).count()
 
     def test_the_next_host_is_asked_when_one_is_gone(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
-        with gate(server.port) as link:
-            store = opened(f"127.0.0.1:{free_port()},{link.address},{server.address}", index=index)
+        with gate(node.port) as link:
+            store = opened(f"127.0.0.1:{free_port()},{link.address},{node.address}", index=index)
             assert store.ingest(events[:5]) == Ingested(5, 0)
             assert link.seen
         assert store.ingest(events) == Ingested(5, 5)
@@ -163,14 +163,14 @@ class TestReaching:
             thread.join(5)
 
     def test_who_may_not_is_told_what_to_grant(
-        self, opened: Opened, server: OpenSearch, index: str, events: list[Event]
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event]
     ) -> None:
         denied = {"error": {"root_cause": [{"type": "security_exception", "reason": "no permissions"}]}, "status": 403}
 
         def refuse(method: str, path: str, *_: Any) -> tuple[int, bytes] | None:
             return (403, json.dumps(denied).encode()) if "_index_template" in path or "_search" in path else None
 
-        with gate(server.port) as link:
+        with gate(node.port) as link:
             link.decide = refuse
             with pytest.raises(StoreDenied, match="manage_index_templates"):
                 opened(link.address, index=index).ingest(events)

@@ -31,19 +31,17 @@ Findings = list[tuple[str, int, int]]
 class Forger:
     """Edits documents of the first source by their numbers."""
 
-    def __init__(self, server: OpenSearch, index: str, source: str) -> None:
-        self.server = server
+    def __init__(self, node: OpenSearch, index: str, source: str) -> None:
+        self.node = node
         self.index = index
         self.source = source
         self.record = f"/{index}-state/_doc/{key('chain', source)}"
 
     def documents(self) -> list[dict[str, Any]]:
-        self.server.ask("POST", f"/{self.index}-*/_refresh")
+        self.node.ask("POST", f"/{self.index}-*/_refresh")
         query = {"term": {FIELDS["source"]: self.source}}
         asked = {"query": query, "sort": [NUMBER], "size": 100}
-        hits: list[dict[str, Any]] = self.server.ask("POST", f"/{self.index}-events-*/_search", asked)[1]["hits"][
-            "hits"
-        ]
+        hits: list[dict[str, Any]] = self.node.ask("POST", f"/{self.index}-events-*/_search", asked)[1]["hits"]["hits"]
         return hits
 
     def edit(self, number: int, **changed: Any) -> None:
@@ -52,13 +50,13 @@ class Forger:
 
     def put(self, held: Mapping[str, Any], name: str) -> None:
         kept = {field: value for field, value in held.items() if value is not ...}
-        status, told = self.server.ask("PUT", f"/{self.index}-events-2026.11/_doc/{name}?refresh=true", kept)
+        status, told = self.node.ask("PUT", f"/{self.index}-events-2026.11/_doc/{name}?refresh=true", kept)
         assert status in (200, 201), told
 
     def delete(self, *numbers: int) -> None:
         hits = self.documents()
         for number in numbers:
-            self.server.ask("DELETE", f"/{hits[number - 1]['_index']}/_doc/{hits[number - 1]['_id']}?refresh=true")
+            self.node.ask("DELETE", f"/{hits[number - 1]['_index']}/_doc/{hits[number - 1]['_id']}?refresh=true")
 
     def replay(self, number: int, **changed: Any) -> None:
         self.put(self.documents()[number - 1]["_source"] | changed, "another")
@@ -71,8 +69,8 @@ class Forger:
             self.put(hits[here - 1]["_source"] | link, hits[here - 1]["_id"])
 
     def end(self, **changed: Any) -> None:
-        held = self.server.ask("GET", self.record)[1]["_source"]
-        self.server.ask("PUT", f"{self.record}?refresh=true", held | changed)
+        held = self.node.ask("GET", self.record)[1]["_source"]
+        self.node.ask("PUT", f"{self.record}?refresh=true", held | changed)
 
     def rechain(self) -> None:
         """What one without the key can do: every link from the first, and the record of the end."""
@@ -87,7 +85,7 @@ class Forger:
         if hits:
             self.end(number=len(hits), hash=previous.hex())
         else:
-            self.server.ask("DELETE", f"{self.record}?refresh=true")
+            self.node.ask("DELETE", f"{self.record}?refresh=true")
 
 
 @pytest.fixture
@@ -99,8 +97,8 @@ def filled(remote: OpenSearchStore, events: list[Event]) -> OpenSearchStore:
 
 
 @pytest.fixture
-def forger(filled: OpenSearchStore, server: OpenSearch, index: str, events: list[Event]) -> Forger:
-    return Forger(server, index, events[0].source)
+def forger(filled: OpenSearchStore, node: OpenSearch, index: str, events: list[Event]) -> Forger:
+    return Forger(node, index, events[0].source)
 
 
 def found(store: OpenSearchStore, promises: list[Promise] | None = None) -> Findings:
@@ -187,7 +185,7 @@ TABLE: dict[str, tuple[Callable[[Forger], object], Findings]] = {
     "the record of the end": (lambda forger: forger.end(hash="00" * 32), [("hash mismatch", 10, 10)]),
     "an earlier record of the end": (lambda forger: forger.end(number=8), [("hash mismatch", 10, 10)]),
     "the record of the end is gone": (
-        lambda forger: forger.server.ask("DELETE", f"{forger.record}?refresh=true"),
+        lambda forger: forger.node.ask("DELETE", f"{forger.record}?refresh=true"),
         [("hash mismatch", 10, 10)],
     ),
 }

@@ -15,7 +15,8 @@ from typing import Any
 from tests.services.server import CACHE, Server, accepts, cannot, free_port
 
 JARS = CACHE / "opensearch"
-_MEMORY = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_MEMORY = ("-XX:+UseSerialGC", "-Djava.awt.headless=true", "-Dlog4j2.level=WARN", "-Dlog4j2.disable.jmx=true")
+_SHORT_LIFE = ("-Xms512m", "-Xmx512m", "-XX:TieredStopAtLevel=1")
 
 
 def missing() -> str | None:
@@ -34,13 +35,13 @@ def needed() -> None:
 
 
 class OpenSearch(Server):
-    """One node with its data in `folder`; takes 5 to 10 s to start."""
+    """One node with its data in `folder`; takes 5 to 10 s to start. `lasting`: as for work, not for a quick start."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, lasting: bool = False) -> None:
         self.folder = folder
         self.port = free_port()
         command = [
-            *(shutil.which("java") or "java", *_MEMORY, "-Dlog4j2.level=WARN", "-Dlog4j2.disable.jmx=true"),
+            *(shutil.which("java") or "java", *_MEMORY, *(("-Xms1g", "-Xmx1g") if lasting else _SHORT_LIFE)),
             *("-cp", f"{JARS / 'lib'}/*:{JARS / 'classes'}", "OpenSearchLauncher"),
             *(str(folder), str(self.port), str(free_port())),
         ]
