@@ -187,6 +187,9 @@ def refused(target: Target, status: int, error: Any) -> StoreUnavailable:
     if "cluster_block_exception" in words or "TOO_MANY_REQUESTS/12" in words:
         step = "remove the block (index.blocks.*), and where a disk was full give it space first"
         return StoreUnavailable(f"{target} takes no writes ({words}); {step}")
+    if "Text fields are not optimised" in words or "Fielddata is disabled" in words:
+        step = "reindex it, or remove it; the template is made again when a writer starts"
+        return StoreMisconfigured(f"{target}: an index was made without its template ({words[:80]}…); {step}")
     if status == 403:
         who = f"user {target.user}" if target.user else "a client without a login"
         return StoreDenied(

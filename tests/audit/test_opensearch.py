@@ -292,10 +292,10 @@ class TestFailures:
                 return None
             refusals -= 1
             lines = body.decode().splitlines()
-            status, told = link.pass_on(method, path, ("\n".join(lines[2:4]) + "\n").encode())
+            status, told = link.pass_on(method, "/_bulk", ("\n".join(lines[2:4]) + "\n").encode())
             full = {"create": {"status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "full"}}}
             items = [full, *json.loads(told)["items"], *[full] * (len(lines) // 2 - 2)]
-            return status, json.dumps({"items": items}).encode()
+            return status, json.dumps({"errors": True, "items": items}).encode()
 
         with gate(node.port) as link:
             link.decide = some
