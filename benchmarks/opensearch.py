@@ -1,6 +1,6 @@
 """The audit store in a real OpenSearch: ingest beside the server's own bulk rate in the same run, then questions.
 
-    python benchmarks/opensearch.py [--events 60000] [--resources 2000]
+    python benchmarks/opensearch.py [--events 30000] [--resources 2000]
 
 Rounds of both take turns, so that what else the machine does meets both. One node, one shard an index; server and
 client share the cores. Figures are of this machine and this moment; compare them within one run only.
@@ -134,7 +134,7 @@ def main(count: int, resources: int) -> None:
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--events", type=int, default=60_000)
+    arguments.add_argument("--events", type=int, default=30_000)
     arguments.add_argument("--resources", type=int, default=2000)
     given = arguments.parse_args()
     main(given.events, given.resources)
