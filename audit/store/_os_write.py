@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.store._os_client import BUSY, Client, encode, refused, to_bytes
 from sentinel_core.audit.store._os_fold import Folding, Told
-from sentinel_core.audit.store._os_layout import FIELDS, Names, check, document, key
+from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
+from sentinel_core.audit.store._os_layout import Names, check, document, key
 from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
 from sentinel_core.audit.store._write import Read
 from sentinel_core.audit.store.contract import Ingested
@@ -35,13 +37,6 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _MADE, _THERE = 201, 409
 
 
-class _Known(NamedTuple):
-    """An id that came before."""
-
-    event: str
-    instance: str | None
-
-
 @dataclass(slots=True)
 class _Plan:
     """What a batch means for one source."""
@@ -52,7 +47,7 @@ class _Plan:
     lines: list[str] = field(default_factory=list)
     new: int = 0
     sightings: list[Told] = field(default_factory=list)
-    known: dict[str, _Known] = field(default_factory=dict)
+    known: dict[str, Known] = field(default_factory=dict)
     reads: list[tuple[str, Read]] = field(default_factory=list)
 
 
@@ -88,7 +83,7 @@ class _Batch:
         self._other = other
         self._made: Future[None] | None = None
         self._unsettled: dict[str, Record] = {}
-        self._seen: dict[str, _Known] = {}
+        self._seen: dict[str, Known] = {}
 
     def write(self, batch: Sequence[Read]) -> int:
         new = sum(self._take([(key_of(read), read) for read in chunk]) for chunk in _chunks(batch))
@@ -134,9 +129,9 @@ class _Batch:
         """First the records, then what is known: what came between the two moves a record, and the claim fails."""
         records = self._read({read.head.source for _, read in reads})
         plans = {source: _Plan(record, record.number, record.hash) for source, record in records.items()}
-        known = self._known([own for own, _ in reads]) | self._seen
+        known = ids_known(self._client, self._names, [own for own, _ in reads]) | self._seen
         rebuilt = [own for own, read in reads if own not in known and records[read.head.source].rebuilt]
-        known |= self._stored(rebuilt)
+        known |= ids_stored(self._client, self._names, rebuilt)
         unknown = [read for own, read in reads if own not in known]
         if any(read.head.observed for read in unknown):
             self._wait()
@@ -148,11 +143,11 @@ class _Batch:
             if told is None and read.head.observed and (event := folding.found(read)) is not None:
                 plan.lines += self._know(own, instance, event)
                 plan.sightings.append(Told(event, instance, read.head.time))
-                told = _Known(event, instance)
+                told = Known(event, instance)
             if told is None:
                 self._append(plan, read, own)
                 folding.add(read, own)
-                told = _Known(own, instance)
+                told = Known(own, instance)
             elif told.instance != instance:
                 plan.sightings.append(Told(told.event, instance, read.head.time))
             known[own] = told
@@ -168,22 +163,6 @@ class _Batch:
     def _know(self, own: str, instance: str, event: str | None = None) -> list[str]:
         held = {"by": instance} if event is None else {"by": instance, "event": event}
         return [_create(self._names.state, own), encode(held)]
-
-    def _known(self, ids: Sequence[str]) -> dict[str, _Known]:
-        """Which event each id that came before tells of, and which instance told by this id first."""
-        path = f"/{self._names.state}/_mget?filter_path=docs._id,docs.found,docs._source"
-        _, told = self._client.call("POST", path, {"ids": ids})
-        found = {each["_id"]: each["_source"] for each in told["docs"] if each.get("found")}
-        return {own: _Known(held.get("event", own), held.get("by")) for own, held in found.items()}
-
-    def _stored(self, ids: Sequence[str]) -> dict[str, _Known]:
-        """The same, drawn from events of chains whose records were lost, and what is known with them."""
-        if not ids:
-            return {}
-        asked = {"query": {"ids": {"values": ids}}, "size": len(ids), "_source": [FIELDS["instance"]]}
-        _, told = self._client.call("POST", f"/{self._names.events}/_search", asked)
-        hits = told["hits"]["hits"]
-        return {hit["_id"]: _Known(hit["_id"], hit["_source"].get(FIELDS["instance"]) or "") for hit in hits}
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -212,6 +191,9 @@ class _Batch:
             lines, number, made = _unpacked(pending["lines"]), int(pending["number"]), bytes.fromhex(pending["hash"])
         except (KeyError, ValueError, TypeError, AttributeError, zlib.error) as error:
             raise changed(self._client, record.source) from error
+        ours = re.compile(rf'\{{"create":\{{"_index":"{re.escape(self._names.prefix)}-[a-z0-9.-]+","_id":"[\w-]+"}}}}')
+        if not all(map(ours.fullmatch, lines[::2])):  # whoever writes the record must not write elsewhere through us
+            raise changed(self._client, record.source)
         self._make(lines)
         record.number, record.hash, record.pending = number, made, None
         (result,) = self._client.bulk(self._moved(record))

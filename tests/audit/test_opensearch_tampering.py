@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -198,7 +200,20 @@ def test_what_the_chain_itself_shows(filled: OpenSearchStore, forger: Forger, ho
     assert found(filled) == expected
 
 
-@pytest.mark.parametrize("pending", [7, {"number": 99}, {"number": "x", "hash": "y", "lines": "z"}])
+def packed(*lines: dict[str, Any]) -> str:
+    return base64.b64encode(zlib.compress("\n".join(map(json.dumps, lines)).encode())).decode()
+
+
+@pytest.mark.parametrize(
+    "pending",
+    [
+        7,
+        {"number": 99},
+        {"number": "x", "hash": "y", "lines": "z"},
+        {"number": 11, "hash": "00" * 32, "lines": packed({"delete": {"_index": "elsewhere", "_id": "x"}})},
+        {"number": 11, "hash": "00" * 32, "lines": packed({"create": {"_index": "elsewhere", "_id": "x"}}, {})},
+    ],
+)
 def test_a_record_that_somebody_broke_is_told_and_stops_what_would_follow(
     filled: OpenSearchStore, forger: Forger, events: list[Event], pending: Any
 ) -> None:
