@@ -112,6 +112,7 @@ class Wire:
     def forget_after_fork(self) -> None:
         """In the child: the lock may have been held by a thread that is not there."""
         self._lock = threading.Lock()
+        self.close()  # of this process's descriptors alone
 
 
 class _Response(http.client.HTTPResponse):

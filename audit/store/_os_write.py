@@ -99,7 +99,10 @@ class _Batch:
             self._wait()
             lost = self._claimed(plans)
             won = [plan for source, plan in plans.items() if source not in lost]
-            self._made = self._other.submit(self._carry_out, won)
+            try:
+                self._made = self._other.submit(self._carry_out, won)
+            except RuntimeError:  # the interpreter is ending, and starts nothing any more
+                self._carry_out(won)
             new += sum(plan.new for plan in won)
             waiting = [each for source in lost for each in plans[source].reads]
             if not waiting:

@@ -6,6 +6,8 @@ import base64
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -167,6 +169,35 @@ class TestWriting:
         assert Forwarder(outbox, StorePublisher(remote)).drain(20)
         assert outbox.depth() == 0
         assert_whole(remote, events)
+
+
+def test_what_a_process_delivers_at_its_very_end_is_stored(
+    opened: Opened, node: OpenSearch, index: str, events: list[Event]
+) -> None:
+    program = (
+        "import atexit, sys\n"
+        "from sentinel_core.audit.events import parse_event\n"
+        "from sentinel_core.audit.store import open_store\n"
+        "events = [parse_event(line) for line in sys.stdin.buffer.read().splitlines()]\n"
+        "store = open_store(sys.argv[1])\n"
+        "atexit.register(store.ingest, events)\n"
+    )
+    told = b"\n".join(event.to_json() for event in events)
+    command = [sys.executable, "-c", program, node.uri(index)]
+    ended = subprocess.run(command, input=told, capture_output=True, check=True, timeout=60)
+    assert ended.stderr == b""
+    assert len(written(node, index)) == len(events)
+    assert_whole(opened(node.address, index=index), events)
+
+
+def test_a_store_that_was_used_before_a_fork_is_used_on_both_sides(
+    remote: OpenSearchStore, events: list[Event], child: Child
+) -> None:
+    remote.ingest(events[:3])
+    assert child(remote.ingest, events[:6]) == 0
+    assert remote.ingest(events[2:8]) == Ingested(2, 4)
+    assert child(remote.ingest, events) == 0
+    assert_whole(remote, events)
 
 
 def die_at(number: int, *, answered: bool) -> None:
