@@ -7,7 +7,9 @@ AuditError
 │   └── PublisherMisconfigured  it can never be reached as the settings stand
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
-│   └── StoreMissing            there is none yet; the first event makes it
+│   ├── StoreMissing            there is none yet; the first event makes it
+│   ├── StoreDenied             it is there and does not let this user
+│   └── StoreMisconfigured      it can never be reached as the settings stand
 ├── EventInvalid          bytes that are not one of our events
 ├── KeyUnusable           a key to sign or to mask with is none, or its library is not installed
 ├── LibraryMissing        what was asked for needs an extra that is not installed
@@ -54,6 +56,14 @@ class StoreUnavailable(AuditError):
 
 class StoreMissing(StoreUnavailable):
     """No event has arrived yet."""
+
+
+class StoreDenied(StoreUnavailable):
+    """The store is there, and does not let this user do this."""
+
+
+class StoreMisconfigured(StoreUnavailable):
+    """The address cannot be meant like this, a file is missing, or what answers is no store or is not to be trusted."""
 
 
 class EventInvalid(AuditError):

@@ -91,9 +91,15 @@ def outbox(settings: Settings) -> Check:
     return Check("outbox", "ok", text)
 
 
-def audit_store(settings: Settings) -> Check:
+def audit_store(settings: Settings, limit: float) -> Check:
     """Reached for reading, with the number of its events and the age of the newest."""
     uri = settings.audit.store
+    text = f"{mask_text(uri)}: took longer than {limit:g} s"
+    late = Check("audit", "fail", text, "check audit.store in the settings, and that it runs", Exit.UNREACHABLE)
+    return Bounded(lambda: _stored(uri)).result(time.monotonic() + limit, late)
+
+
+def _stored(uri: str) -> Check:
     try:
         store = open_store(uri, read_only=True)
         try:

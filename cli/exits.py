@@ -97,6 +97,8 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         PublisherMisconfigured,
         PublisherUnavailable,
         QueryInvalid,
+        StoreDenied,
+        StoreMisconfigured,
         StoreUnavailable,
     )
     from sentinel_core.cli.output import OutputError
@@ -119,6 +121,8 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (DatasourceError, Exit.ERROR),
         (SettingsError, Exit.BAD_SETTINGS),
         (QueryInvalid, Exit.USAGE),
+        (StoreDenied, Exit.DENIED),
+        (StoreMisconfigured, Exit.BAD_SETTINGS),
         (StoreUnavailable, Exit.UNREACHABLE),
         (KeyUnusable, Exit.BAD_SETTINGS),
         (PublisherDenied, Exit.DENIED),

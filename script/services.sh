@@ -7,12 +7,14 @@ NACOS_3=3.1.0-bugfix # third-party republications of Nacos, which has no jars of
 NACOS_2=2.2.4-OEM
 SENTINEL=1.8.9 # the Java one, which reads and enforces what is published here
 NACOS_CLIENT=2.5.1 # its own, 1.4.2, does not speak to Nacos 3
+OPENSEARCH=2.19.6 # the last that runs on Java 17
 ETCD_VERSION=v3.7.3 # Debian's is an older one; tests run against both
 PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl" # COMMAND:PACKAGE
 
 get_services() {
     get_packages
     get_kafka
+    get_opensearch
     get_nacos
     get_sentinel
     get_etcd
@@ -22,6 +24,7 @@ get_services_for() {
     case "$*" in "" | *services*) get_services; return ;; esac
     get_packages
     case "$*" in *collectors*) get_kafka ;; esac
+    case "$*" in *audit* | *opensearch* | *cli*) get_opensearch ;; esac
     case "$*" in *datasources* | *cli* | *nacos* | *interop*) get_nacos ;; esac
     case "$*" in *interop*) get_sentinel ;; esac
     case "$*" in *etcd* | *test_contract* | *datasources | *datasources/ | *"datasources "*) get_etcd ;; esac
@@ -52,15 +55,22 @@ get_kafka() {
     get_jars kafka "$KAFKA $KAFKA_LOGGING" "$(dependency "$KAFKA")$(dependency "$KAFKA_LOGGING")" || without Kafka
 }
 
+get_opensearch() {
+    local group=org.opensearch wanted each
+    wanted=$(dependency "$group:opensearch:$OPENSEARCH")$(dependency org.apache.logging.log4j:log4j-core:2.25.5)
+    for each in transport-netty4-client lang-painless analysis-common reindex-client mapper-extras-client; do wanted+=$(dependency "$group.plugin:$each:$OPENSEARCH"); done
+    get_jars opensearch "$OPENSEARCH" "$wanted" && compile_launcher opensearch opensearch2 OpenSearchLauncher || without OpenSearch
+}
+
 get_nacos() {
     local group=io.github.pig-mesh.nacos boot=org.springframework.boot wanted each
     wanted=$(dependency "$group:nacos-server:$NACOS_3")
-    get_jars nacos-3 "$NACOS_3" "$wanted" && compile_launcher nacos-3 nacos3 || without "Nacos 3"
+    get_jars nacos-3 "$NACOS_3" "$wanted" && compile_launcher nacos-3 nacos3 NacosLauncher || without "Nacos 3"
     wanted=$(dependency "$boot:spring-boot-starter-security:2.6.14")
     for each in config naming istio prometheus plugin-default-impl; do wanted+=$(dependency "io.springboot.nacos:nacos-$each:$NACOS_2"); done
     for each in api impl jackson; do wanted+=$(dependency "io.jsonwebtoken:jjwt-$each:0.11.2"); done
     get_jars nacos-2 "$NACOS_2" "$wanted" "$(dependency $boot:spring-boot-dependencies:2.6.14 '<type>pom</type><scope>import</scope>')" &&
-        compile_launcher nacos-2 nacos2 || without "Nacos 2"
+        compile_launcher nacos-2 nacos2 NacosLauncher || without "Nacos 2"
 }
 
 get_sentinel() {
@@ -99,13 +109,13 @@ get_jars() { # NAME VERSIONS DEPENDENCIES [MANAGED]
     printf '%s\n' "$2" >"$folder/.complete"
 }
 
-compile_launcher() { # NAME SOURCES
-    local folder="$ROOT/.cache/$1" source="$ROOT/tests/services/$2/NacosLauncher.java"
-    [ "$source" -nt "$folder/classes/NacosLauncher.class" ] || return 0
+compile_launcher() { # NAME SOURCES CLASS
+    local folder="$ROOT/.cache/$1" source="$ROOT/tests/services/$2/$3.java"
+    [ "$source" -nt "$folder/classes/$3.class" ] || return 0
     command -v javac >/dev/null 2>&1 || return 1
     mkdir -p "$folder/classes"
     javac -nowarn -cp "$folder/lib/*" -d "$folder/classes" "$source" >"$folder/javac.log" 2>&1 || { tail -n 5 "$folder/javac.log" >&2; return 1; }
-    touch "$folder/classes/NacosLauncher.class"
+    touch "$folder/classes/$3.class"
 }
 
 # Builds a server from the published module. `go install` refuses it (its go.mod has replace directives); a main of our own that requires it builds.

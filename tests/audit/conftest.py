@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import traceback
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,8 +20,13 @@ from sentinel_core.audit.events import Event, rule_changed, rule_rejected
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.audit.signing import SigningKey
+from sentinel_core.audit.store._os_target import Target
+from sentinel_core.audit.store.contract import AuditStore
+from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.rules import Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_rules
+from tests.services import opensearch
+from tests.services.opensearch import OpenSearch
 
 START = datetime(2026, 11, 25, 6, 30, 0, 123000, tzinfo=UTC)
 """14:30:00.123 in Shanghai, a Wednesday."""
@@ -130,8 +136,48 @@ def sqlite(tmp_path: Path) -> SqliteStore:
 
 
 @pytest.fixture
-def store(sqlite: SqliteStore) -> SqliteStore:
-    return sqlite
+def node() -> OpenSearch:
+    """A real one, shared with other tests."""
+    opensearch.needed()
+    return opensearch.shared()
+
+
+@pytest.fixture
+def index(node: OpenSearch) -> Iterator[str]:
+    """What the names of a test's own indices begin with."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    node.forget(name)
+
+
+@pytest.fixture
+def remote(node: OpenSearch, index: str) -> Iterator[OpenSearchStore]:
+    """An audit store in OpenSearch."""
+    store = OpenSearchStore(Target.parse(node.uri(index).removeprefix("opensearch://")))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., OpenSearchStore]]:
+    """Opens a store at an address, with the options of a URI; it is closed when the test ends."""
+    stores: list[OpenSearchStore] = []
+
+    def open_one(address: str, *, read_only: bool = False, **options: str) -> OpenSearchStore:
+        asked = "&".join(f"{name}={value}" for name, value in options.items())
+        stores.append(OpenSearchStore(Target.parse(f"{address}/?{asked}"), read_only=read_only))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("remote", marks=pytest.mark.service("opensearch"))])
+def store(request: pytest.FixtureRequest) -> AuditStore:
+    """Each back end in turn."""
+    made: AuditStore = request.getfixturevalue(request.param)
+    return made
 
 
 @pytest.fixture
@@ -186,3 +232,10 @@ def new_key() -> Callable[[], SigningKey]:
 @pytest.fixture(scope="session")
 def key(new_key: Callable[[], SigningKey]) -> SigningKey:
     return new_key()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all tests of a server that takes 500 MB."""
+    for item in items:
+        if "[remote" in item.nodeid or "test_opensearch" in item.nodeid:
+            item.add_marker(pytest.mark.xdist_group("opensearch"))

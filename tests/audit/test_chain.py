@@ -20,11 +20,14 @@ from sentinel_core.audit.chain import COLUMNS, ROW, START, Head, link
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store import _layout
 from sentinel_core.audit.store.contract import Ingested
+from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.verify import verify
 
+Store = SqliteStore | OpenSearchStore
 
-def assert_sound(store: SqliteStore, events: int) -> None:
+
+def assert_sound(store: Store, events: int) -> None:
     verdict = verify(store)
     assert verdict.findings == []
     assert verdict.events == events
@@ -48,7 +51,7 @@ def test_the_format_never_changes() -> None:
     assert made == "0411f8b0fe4846cbc5488c115ea340c2f78eacf39cbdf7d777f81514bcbf83cb"
 
 
-def test_numbers_count_from_one_in_each_source(store: SqliteStore, events: list[Event]) -> None:
+def test_numbers_count_from_one_in_each_source(store: Store, events: list[Event]) -> None:
     other = [replace(event, source="/staging/x") for event in events]
     store.ingest(events[:3] + other[:2])
     store.ingest(events[3:])
@@ -73,14 +76,14 @@ def test_the_same_event_in_another_spelling_has_the_same_hash(tmp_path: Path, ev
     assert one.heads() == other.heads()
 
 
-def test_repeats_and_late_events_leave_it_whole(store: SqliteStore, events: list[Event], told_by: Any) -> None:
+def test_repeats_and_late_events_leave_it_whole(store: Store, events: list[Event], told_by: Any) -> None:
     store.ingest(events[5:])
     store.ingest([events[0].as_late(), *events])
     store.ingest([told_by(event, "i-2", timedelta(seconds=1)) for event in events])
     assert_sound(store, 10)
 
 
-def test_folded_observations_leave_it_whole(store: SqliteStore, history: Any, flow: Any) -> None:
+def test_folded_observations_leave_it_whole(store: Store, history: Any, flow: Any) -> None:
     hosts = [type(history)(instance=f"host-{number}", observed=True) for number in range(3)]
     told = [
         host.commit("flow", [flow(count=count)], version=f"{host.instance}:{count}")
@@ -95,7 +98,7 @@ def test_folded_observations_leave_it_whole(store: SqliteStore, history: Any, fl
 @pytest.mark.parametrize(
     "more", [{"big": 2**60 + 1}, {"half": "\ud800"}, {"tiny": 1e-7, "😀": 1}, {"text": "x" * 9000}]
 )
-def test_whatever_json_an_event_holds_is_chained(store: SqliteStore, events: list[Event], more: dict[str, Any]) -> None:
+def test_whatever_json_an_event_holds_is_chained(store: Store, events: list[Event], more: dict[str, Any]) -> None:
     payload = {**events[1].payload, "more": more}
     store.ingest([replace(events[1], data=json.dumps(payload).encode())])
     found = store.get(events[1].id)
@@ -105,35 +108,35 @@ def test_whatever_json_an_event_holds_is_chained(store: SqliteStore, events: lis
 
 
 def test_two_processes_that_write_at_once_make_one_chain(
-    store: SqliteStore, events: list[Event], child: Callable[..., int]
+    sqlite: SqliteStore, events: list[Event], child: Callable[..., int]
 ) -> None:
     def ingest(mine: list[Event]) -> None:
         for event in mine:
-            SqliteStore(store.path).ingest([event])
+            SqliteStore(sqlite.path).ingest([event])
 
     writers = [child(ingest, events[start::2], wait=False) for start in (0, 1)]
     assert [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers] == [0, 0]
-    assert_sound(store, 10)
+    assert_sound(sqlite, 10)
 
 
 def test_a_kill_within_an_ingest_leaves_it_whole(
-    store: SqliteStore, events: list[Event], child: Callable[..., int]
+    sqlite: SqliteStore, events: list[Event], child: Callable[..., int]
 ) -> None:
-    store.ingest(events[:2])
-    store.close()
+    sqlite.ingest(events[:2])
+    sqlite.close()
 
     def ingest_and_die() -> None:
-        with store._database.write() as connection:
+        with sqlite._database.write() as connection:
             connection.set_trace_callback(
                 lambda told: os.kill(os.getpid(), signal.SIGKILL) if "INSERT INTO chains" in told else None
             )
             connection.execute("COMMIT")
-            store.ingest(events[2:])
+            sqlite.ingest(events[2:])
 
     assert child(ingest_and_die) == -signal.SIGKILL
-    assert_sound(store, 2)
-    store.ingest(events)
-    assert_sound(store, 10)
+    assert_sound(sqlite, 2)
+    sqlite.ingest(events)
+    assert_sound(sqlite, 10)
 
 
 def test_a_store_of_an_older_version_is_chained_when_it_is_opened(

@@ -44,6 +44,11 @@ def make(folder: Path) -> Kafka:
     return server
 
 
+@pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     with running(lambda: make(tmp_path_factory.mktemp("kafka"))) as started:
@@ -185,7 +190,11 @@ def test_an_event_that_is_too_large_for_the_topic_is_refused_by_name(target: Tar
 # -- taking ------------------------------------------------------------------------------------------------------------
 
 
-def test_each_event_is_stored_once_and_in_order(target: Target, topics: Topics, store: SqliteStore) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "remote"])
+def test_each_event_is_stored_once_and_in_order(
+    target: Target, topics: Topics, request: pytest.FixtureRequest, kind: str
+) -> None:
+    store = request.getfixturevalue(kind)
     events = changes(History(), 50)
     publisher = KafkaPublisher(target, topics)
     publisher.publish(events)

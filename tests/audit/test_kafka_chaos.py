@@ -35,6 +35,11 @@ pytestmark = pytest.mark.service("kafka")
 Child = Callable[..., int]
 
 
+@pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     def make() -> Kafka:

@@ -16,31 +16,29 @@ import rfc8785
 from sentinel_core.audit.errors import EventRefused, QueryInvalid, StoreUnavailable
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store import open_store
-from sentinel_core.audit.store.contract import Condition, Ingested, Page, Query
+from sentinel_core.audit.store.contract import AuditStore, Condition, Ingested, Page, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.rules import Problem
 
 
-def everything(store: SqliteStore, *conditions: Condition, **more: Any) -> list[Any]:
+def everything(store: AuditStore, *conditions: Condition, **more: Any) -> list[Any]:
     """(field or action, new value) of all rows, oldest first."""
     rows = store.query(Query(tuple(conditions), limit=1000, **more)).rows
     return [(row.field or row.action, row.new) for row in reversed(rows)]
 
 
-def counts(store: SqliteStore, *conditions: Condition) -> list[Any]:
+def counts(store: AuditStore, *conditions: Condition) -> list[Any]:
     return [new for _, new in everything(store, *conditions)]
 
 
-def test_a_batch_is_counted_and_repeats_are_harmless(store: SqliteStore, events: list[Event]) -> None:
+def test_a_batch_is_counted_and_repeats_are_harmless(store: AuditStore, events: list[Event]) -> None:
     assert store.ingest(events[:6]) == Ingested(6, 0)
     assert store.ingest(events) == Ingested(4, 6)
     assert store.ingest([events[0], events[0]]) == Ingested(0, 2)
     assert len(everything(store)) == 10
 
 
-def test_events_are_counted_once_each_and_without_reading_them(
-    store: SqliteStore, events: list[Event], tmp_path: Path
-) -> None:
+def test_events_are_counted_once_each(store: AuditStore, events: list[Event]) -> None:
     assert store.count() == 0
     store.ingest(events[:6])
     store.ingest(events)
@@ -48,13 +46,17 @@ def test_events_are_counted_once_each_and_without_reading_them(
         store.ingest([replace(events[0], id="new"), replace(events[0], id="broken", data=b"[1")])
     store.ingest([replace(events[0], id="newer")])
     assert store.count() == 11
-    with store._database.read() as connection:
+
+
+def test_events_are_counted_by_one_step_down_a_tree(sqlite: SqliteStore, events: list[Event]) -> None:
+    sqlite.ingest(events)
+    with sqlite._database.read() as connection:
         plan = connection.execute("EXPLAIN QUERY PLAN SELECT max(seq) FROM events").fetchall()
-    assert [row[3] for row in plan] == ["SEARCH events"], "one step down the tree"
+    assert [row[3] for row in plan] == ["SEARCH events"]
 
 
 def test_the_same_change_told_by_many_instances_is_one_event_with_many_sightings(
-    store: SqliteStore, history: Any, flow: Any, told_by: Any
+    store: AuditStore, history: Any, flow: Any, told_by: Any
 ) -> None:
     history.commit("flow", [flow(count=1)])
     event = history.commit("flow", [flow(count=2)])
@@ -65,7 +67,7 @@ def test_the_same_change_told_by_many_instances_is_one_event_with_many_sightings
 
 
 def test_an_event_comes_back_whole_in_canonical_form(
-    store: SqliteStore, events: list[Event], history: Any, flow: Any
+    store: AuditStore, events: list[Event], history: Any, flow: Any
 ) -> None:
     large = history.commit("flow", [flow(f"r{number}") for number in range(500)])
     store.ingest([*events, large])
@@ -77,7 +79,7 @@ def test_an_event_comes_back_whole_in_canonical_form(
     assert store.get("00000000-none") is None
 
 
-def test_a_short_or_shared_beginning_of_an_id_is_asked_for_more(store: SqliteStore, events: list[Event]) -> None:
+def test_a_short_or_shared_beginning_of_an_id_is_asked_for_more(store: AuditStore, events: list[Event]) -> None:
     store.ingest([replace(events[0], id="abcdefgh-1"), replace(events[1], id="abcdefgh-2")])
     with pytest.raises(QueryInvalid, match="give more"):
         store.get("abcdefgh")
@@ -85,7 +87,7 @@ def test_a_short_or_shared_beginning_of_an_id_is_asked_for_more(store: SqliteSto
         store.get("abc")
 
 
-def test_pages_hold_every_row_once_newest_first(store: SqliteStore, history: Any, flow: Any) -> None:
+def test_pages_hold_every_row_once_newest_first(store: AuditStore, history: Any, flow: Any) -> None:
     history.commit("flow", [flow(f"r{number}", 1) for number in range(4)])
     changes = [history.commit("flow", [flow(f"r{number}", step) for number in range(4)]) for step in range(2, 7)]
     store.ingest(changes)
@@ -100,7 +102,7 @@ def test_pages_hold_every_row_once_newest_first(store: SqliteStore, history: Any
         assert [time for time, _, _ in seen] == sorted((time for time, _, _ in seen), reverse=True)
 
 
-def test_rows_that_arrive_between_pages_do_not_shift_them(store: SqliteStore, events: list[Event]) -> None:
+def test_rows_that_arrive_between_pages_do_not_shift_them(store: AuditStore, events: list[Event]) -> None:
     store.ingest(events[:8])
     first = store.query(Query(limit=4))
     store.ingest(events[8:])
@@ -108,7 +110,7 @@ def test_rows_that_arrive_between_pages_do_not_shift_them(store: SqliteStore, ev
     assert [row.event.id for row in (*first.rows, *second.rows)] == [event.id for event in reversed(events[:8])]
 
 
-def test_a_window_is_half_open(store: SqliteStore, events: list[Event]) -> None:
+def test_a_window_is_half_open(store: AuditStore, events: list[Event]) -> None:
     store.ingest(events)
     window = {"start": events[3].time, "end": events[6].time}
     assert [new for _, new in everything(store, **window)] == [4, 5, 6]
@@ -119,7 +121,7 @@ def condition(column: str, test: Any, *values: str | float, negated: bool = Fals
 
 
 @pytest.fixture
-def varied(store: SqliteStore, history: Any, flow: Any) -> SqliteStore:
+def varied(store: AuditStore, history: Any, flow: Any) -> AuditStore:
     """Five rows: two of flow rules, one of a degrade rule, one added rule, one rejection."""
     base = [flow("order-create", 100), flow("payment_invoke", 20)]
     slow = {"resource": "order-create", "grade": 0, "count": 50, "timeWindow": 10}
@@ -169,11 +171,11 @@ CASES: list[tuple[list[Condition], int]] = [
 
 
 @pytest.mark.parametrize(("conditions", "rows"), CASES)
-def test_conditions_select_the_rows_they_mean(varied: SqliteStore, conditions: list[Condition], rows: int) -> None:
+def test_conditions_select_the_rows_they_mean(varied: AuditStore, conditions: list[Condition], rows: int) -> None:
     assert len(everything(varied, *conditions)) == rows
 
 
-def test_an_event_without_changes_has_a_row_of_its_own(store: SqliteStore, history: Any, events: list[Event]) -> None:
+def test_an_event_without_changes_has_a_row_of_its_own(store: AuditStore, history: Any, events: list[Event]) -> None:
     rollout = Event("e-0000001", "/x", "sentinel.rollout.started.v1", "flow", events[0].time, b'{"environment":"prod"}')
     store.ingest([rollout])
     (row,) = store.query(Query((condition("type", "like", "sentinel.rollout.*"),))).rows
@@ -184,7 +186,7 @@ def test_an_event_without_changes_has_a_row_of_its_own(store: SqliteStore, histo
     "data", [b"{", b"[]", b'{"changes": 7}', b'{"changes": [{}]}', b'{"environment": {"a": 1}, "changes": "x"}']
 )
 def test_data_that_cannot_be_read_is_refused_and_the_batch_is_not_stored(
-    store: SqliteStore, events: list[Event], data: bytes
+    store: AuditStore, events: list[Event], data: bytes
 ) -> None:
     with pytest.raises(EventRefused) as refusal:
         store.ingest([events[0], replace(events[1], data=data)])
@@ -192,7 +194,7 @@ def test_data_that_cannot_be_read_is_refused_and_the_batch_is_not_stored(
     assert everything(store) == []
 
 
-def test_text_that_no_database_holds_does_not_stop_the_line(store: SqliteStore, events: list[Event]) -> None:
+def test_text_that_no_database_holds_does_not_stop_the_line(store: AuditStore, events: list[Event]) -> None:
     payload = {**events[1].payload, "author": "chen \udcff", "message": 7}
     store.ingest([replace(events[1], data=json.dumps(payload).encode())])
     (row,) = store.query(Query()).rows
@@ -212,32 +214,32 @@ class TestObservations:
         return [host.commit("flow", [flow(count=value)], version=f"{host.instance}:{host.commits}") for value in values]
 
     def test_observations_of_one_change_within_a_minute_are_one_event(
-        self, store: SqliteStore, history: Any, flow: Any
+        self, store: AuditStore, history: Any, flow: Any
     ) -> None:
         one, two = (self.change(host, flow, 1, 2)[1:] for host in self.fleet(history))
         assert store.ingest(one + two) == Ingested(1, 1)
         (row,) = store.query(Query()).rows
         assert [sighting.instance for sighting in store.sightings(row.event)] == ["host-0", "host-1"]
 
-    def test_going_there_and_back_again_is_three_changes(self, store: SqliteStore, history: Any, flow: Any) -> None:
+    def test_going_there_and_back_again_is_three_changes(self, store: AuditStore, history: Any, flow: Any) -> None:
         one, two = (self.change(host, flow, 1, 2, 1, 2)[1:] for host in self.fleet(history))
         for events in ([*one, *two], [*two, *one]):
             store.ingest(events)
             assert counts(store) == [2, 1, 2]
 
-    def test_a_folded_event_that_is_sent_again_stays_folded(self, store: SqliteStore, history: Any, flow: Any) -> None:
+    def test_a_folded_event_that_is_sent_again_stays_folded(self, store: AuditStore, history: Any, flow: Any) -> None:
         one, two = (self.change(host, flow, 1, 2)[1:] for host in self.fleet(history))
         store.ingest(one + two)
         assert store.ingest(two + one) == Ingested(0, 2)
         assert counts(store) == [2]
 
-    def test_after_a_minute_it_is_another_change(self, store: SqliteStore, history: Any, flow: Any) -> None:
+    def test_after_a_minute_it_is_another_change(self, store: AuditStore, history: Any, flow: Any) -> None:
         one, two = self.fleet(history)
         store.ingest(self.change(one, flow, 1, 2)[1:])
         two.at += timedelta(seconds=61)
         assert store.ingest(self.change(two, flow, 1, 2)[1:]) == Ingested(1, 0)
 
-    def test_revisions_that_a_store_numbers_are_never_folded(self, store: SqliteStore, history: Any, flow: Any) -> None:
+    def test_revisions_that_a_store_numbers_are_never_folded(self, store: AuditStore, history: Any, flow: Any) -> None:
         hosts = self.fleet(history)
         for host in hosts:
             host.observed = False
@@ -245,7 +247,7 @@ class TestObservations:
         assert store.ingest(one + two) == Ingested(2, 0)
 
 
-def test_related_are_changes_of_all_kinds_by_the_same_revision(varied: SqliteStore, history: Any, flow: Any) -> None:
+def test_related_are_changes_of_all_kinds_by_the_same_revision(varied: AuditStore, history: Any, flow: Any) -> None:
     flow_event = history.commit("flow", [flow("order-create", 1)])
     slow = {"resource": "order-create", "grade": 0, "count": 70, "timeWindow": 10}
     degrade_event = history.see("degrade", [slow], f"{history.commits:040x}")
@@ -259,13 +261,13 @@ def test_related_are_changes_of_all_kinds_by_the_same_revision(varied: SqliteSto
     }
 
 
-def test_bytes_of_a_terminal_that_are_no_utf8_find_nothing(varied: SqliteStore) -> None:
+def test_bytes_of_a_terminal_that_are_no_utf8_find_nothing(varied: AuditStore) -> None:
     for test in ("is", "like", "contains", "starts"):
         assert everything(varied, condition("resource", test, "x\udcff*")) == []
     assert varied.get("12345678\udcff") is None
 
 
-def test_a_cursor_that_is_none_is_refused(store: SqliteStore, events: list[Event]) -> None:
+def test_a_cursor_that_is_none_is_refused(store: AuditStore, events: list[Event]) -> None:
     store.ingest(events)
     for after in ("", "1.2", "a.b.c", "1;DROP TABLE events", f"{10**30}.1.1"):
         with pytest.raises(QueryInvalid):
@@ -274,11 +276,11 @@ def test_a_cursor_that_is_none_is_refused(store: SqliteStore, events: list[Event
         store.query(Query(limit=0))
 
 
-def test_a_reader_sees_what_a_writer_committed_and_cannot_write(store: SqliteStore, events: list[Event]) -> None:
-    store.ingest(events[:5])
-    reader = open_store(f"sqlite:///{store.path}", read_only=True)
+def test_a_reader_sees_what_a_writer_committed_and_cannot_write(sqlite: SqliteStore, events: list[Event]) -> None:
+    sqlite.ingest(events[:5])
+    reader = open_store(f"sqlite:///{sqlite.path}", read_only=True)
     assert len(reader.query(Query()).rows) == 5
-    store.ingest(events[5:])
+    sqlite.ingest(events[5:])
     assert len(reader.query(Query()).rows) == 10
     with pytest.raises(StoreUnavailable):
         reader.ingest(events)
@@ -291,7 +293,7 @@ def test_a_store_that_does_not_exist_is_not_made_by_asking(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_store_opens_again(store: SqliteStore, events: list[Event]) -> None:
+def test_a_closed_store_opens_again(store: AuditStore, events: list[Event]) -> None:
     store.ingest(events)
     store.close()
     store.close()
@@ -300,14 +302,14 @@ def test_a_closed_store_opens_again(store: SqliteStore, events: list[Event]) -> 
     assert found.payload == events[0].payload
 
 
-def test_a_locked_store_is_told_in_bounded_time(store: SqliteStore, events: list[Event], monkeypatch: Any) -> None:
+def test_a_locked_store_is_told_in_bounded_time(sqlite: SqliteStore, events: list[Event], monkeypatch: Any) -> None:
     monkeypatch.setattr("sentinel_core.audit.database.BUSY_TIMEOUT_S", 0.05)
-    store.ingest(events[:1])
-    store.close()
-    holder = sqlite3.connect(store.path, isolation_level=None)
+    sqlite.ingest(events[:1])
+    sqlite.close()
+    holder = sqlite3.connect(sqlite.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="locked"):
-        store.ingest(events)
+        sqlite.ingest(events)
     holder.execute("ROLLBACK")
     holder.close()
 
@@ -328,21 +330,19 @@ def test_a_uri_or_a_path_opens_a_store(uri: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["opensearch://127.0.0.1:9200", "contract:///x", "_where:///x", "sqlite://", "sqlite://x.db"]
+    "uri", ["mongodb://127.0.0.1:9200", "contract:///x", "_where:///x", "sqlite://", "sqlite://x.db"]
 )
 def test_an_unknown_scheme_names_the_known_ones(uri: str) -> None:
     with pytest.raises(StoreUnavailable, match="sqlite://"):
         open_store(uri)
 
 
-def test_two_processes_ingest_into_one_store(
-    store: SqliteStore, events: list[Event], child: Callable[..., int]
-) -> None:
+def test_two_processes_ingest_into_one_store(store: AuditStore, events: list[Event], child: Callable[..., int]) -> None:
     assert child(store.ingest, events[:6]) == 0
     assert store.ingest(events) == Ingested(4, 6)
 
 
-def test_a_pattern_means_the_same_however_many_names_it_matches(store: SqliteStore, history: Any, flow: Any) -> None:
+def test_a_pattern_means_the_same_however_many_names_it_matches(store: AuditStore, history: Any, flow: Any) -> None:
     history.commit("flow", [flow(f"r{number:03}", 1) for number in range(100)])
     store.ingest([history.commit("flow", [flow(f"r{number:03}", 2) for number in range(100)])])
     for pattern, matches in (("r0*", 100), ("r00*", 10), ("*7", 10), ("r*5*", 19), ("x*", 0), ("r00*9", 1)):
@@ -350,14 +350,14 @@ def test_a_pattern_means_the_same_however_many_names_it_matches(store: SqliteSto
         assert len(rows) == matches
 
 
-def test_a_resource_is_found_through_its_index(store: SqliteStore, events: list[Event]) -> None:
+def test_a_resource_is_found_through_its_index(sqlite: SqliteStore, events: list[Event]) -> None:
     from sentinel_core.audit.store._where import select
 
-    store.ingest(events)
+    sqlite.ingest(events)
     statement, values = select(
         Query((condition("resource", "is", "payment_invoke"),), datetime.now(events[0].time.tzinfo)), "e.id"
     )
-    with store._database.read() as connection:
+    with sqlite._database.read() as connection:
         plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
     assert "changes_resource (resource=? AND time>?)" in plan
     assert "TEMP B-TREE" not in plan

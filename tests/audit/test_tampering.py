@@ -30,6 +30,11 @@ OTHER = "/staging/file/rules/flow"
 Tamper = Callable[[sqlite3.Connection], object]
 
 
+@pytest.fixture
+def store(sqlite: SqliteStore) -> SqliteStore:
+    return sqlite
+
+
 def tamper(store: SqliteStore, how: Tamper) -> None:
     connection = sqlite3.connect(store.path)
     how(connection)

@@ -13,8 +13,7 @@ import pytest
 from sentinel_core.audit.query.interval import Interval, between, window
 from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import MAX_CHANGES, Answer, who
-from sentinel_core.audit.store.contract import Condition
-from sentinel_core.audit.store.sqlite import SqliteStore
+from sentinel_core.audit.store.contract import AuditStore, Condition
 from sentinel_core.rules import Problem
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -27,7 +26,7 @@ def afternoon() -> Interval:
 
 
 @pytest.fixture
-def told(store: SqliteStore, history: Any, flow: Any, told_by: Any) -> SqliteStore:
+def told(store: AuditStore, history: Any, flow: Any, told_by: Any) -> AuditStore:
     """Monday: first sight. Wednesday 14:30:01: 20 → 25 on a console, refunds too. 15:10:01: back again, from Git."""
     history.at -= timedelta(days=2)
     base = [flow("payment_invoke", 20), flow("payment_refund", 10)]
@@ -43,11 +42,11 @@ def told(store: SqliteStore, history: Any, flow: Any, told_by: Any) -> SqliteSto
     return store
 
 
-def ask(store: SqliteStore, interval: Interval, resource: str = "payment_invoke", **more: Any) -> Answer:
+def ask(store: AuditStore, interval: Interval, resource: str = "payment_invoke", **more: Any) -> Answer:
     return who(store, resource, interval=interval, **more)
 
 
-def test_where_a_store_names_no_author_it_was_whoever_published(store: SqliteStore, history: Any, flow: Any) -> None:
+def test_where_a_store_names_no_author_it_was_whoever_published(store: AuditStore, history: Any, flow: Any) -> None:
     before = history.commit("flow", [flow("payment_invoke", 20)])
     rules = [flow("payment_invoke", 25)]
     change = history.see("flow", rules, "v2", published_by="ada", channel="cli", commit_hash=None)
@@ -57,7 +56,7 @@ def test_where_a_store_names_no_author_it_was_whoever_published(store: SqliteSto
     assert (told.event.author, told.event.channel) == ("ada", "cli")
 
 
-def test_each_change_says_when_who_how_and_from_what_to_what(told: SqliteStore, afternoon: Interval) -> None:
+def test_each_change_says_when_who_how_and_from_what_to_what(told: AuditStore, afternoon: Interval) -> None:
     raised, back = ask(told, afternoon, field="count").changes
     assert raised.time.astimezone(SHANGHAI).strftime("%H:%M:%S") == "14:30:01"
     assert (raised.event.author, raised.event.channel, raised.event.commit) == ("ops-li", "console", None)
@@ -68,7 +67,7 @@ def test_each_change_says_when_who_how_and_from_what_to_what(told: SqliteStore, 
     assert [(change.old, change.new) for change in back.changes] == [(25, 20)]
 
 
-def test_other_rules_of_the_same_revision_are_named_whatever_their_kind(told: SqliteStore, afternoon: Interval) -> None:
+def test_other_rules_of_the_same_revision_are_named_whatever_their_kind(told: AuditStore, afternoon: Interval) -> None:
     raised = ask(told, afternoon).changes[0]
     assert [(change.kind, change.resource, change.old, change.new) for change in raised.together] == [
         ("flow", "payment_refund", 10, 12),
@@ -77,14 +76,14 @@ def test_other_rules_of_the_same_revision_are_named_whatever_their_kind(told: Sq
     assert raised.together_total == 2
 
 
-def test_a_rollback_names_what_it_undoes(told: SqliteStore, afternoon: Interval) -> None:
+def test_a_rollback_names_what_it_undoes(told: AuditStore, afternoon: Interval) -> None:
     raised, back = ask(told, afternoon).changes
     assert back.undoes == raised.time
     assert raised.undoes is None
 
 
 def test_a_rollback_after_a_refused_revision_undoes_the_change_before_it(
-    store: SqliteStore, history: Any, flow: Any, afternoon: Interval
+    store: AuditStore, history: Any, flow: Any, afternoon: Interval
 ) -> None:
     problem = Problem("SR102", "error", "count is bad", kind="flow", resource="payment_invoke", field="count")
     first, bad = (history.commit("flow", [flow(count=count)]) for count in (20, 25))
@@ -94,13 +93,13 @@ def test_a_rollback_after_a_refused_revision_undoes_the_change_before_it(
     assert ask(store, afternoon).changes[-1].undoes == bad.time
 
 
-def test_the_instances_that_saw_a_change_are_counted(told: SqliteStore, afternoon: Interval) -> None:
+def test_the_instances_that_saw_a_change_are_counted(told: AuditStore, afternoon: Interval) -> None:
     seen = ask(told, afternoon).changes[0].seen
     assert seen.instances == ("i-1", "i-2", "i-3")
     assert seen.spread == timedelta(milliseconds=300)
 
 
-def test_a_first_look_accuses_nobody_and_is_told_apart(told: SqliteStore) -> None:
+def test_a_first_look_accuses_nobody_and_is_told_apart(told: AuditStore) -> None:
     answer = ask(told, window("last monday", now=NOW, zone=SHANGHAI))
     assert answer.changes == ()
     (first,) = answer.baseline
@@ -109,14 +108,14 @@ def test_a_first_look_accuses_nobody_and_is_told_apart(told: SqliteStore) -> Non
     assert first.together == ()
 
 
-def test_where_nothing_changed_the_change_before_is_told(told: SqliteStore) -> None:
+def test_where_nothing_changed_the_change_before_is_told(told: AuditStore) -> None:
     answer = ask(told, window("yesterday", now=NOW, zone=SHANGHAI))
     assert answer.changes == answer.baseline == ()
     assert answer.before is not None
     assert answer.before.changes[0].new == 20
 
 
-def test_a_resource_nobody_knows_has_no_story(told: SqliteStore, afternoon: Interval) -> None:
+def test_a_resource_nobody_knows_has_no_story(told: AuditStore, afternoon: Interval) -> None:
     answer = ask(told, afternoon, "unknown")
     assert (answer.changes, answer.baseline, answer.rejections, answer.before) == ((), (), (), None)
 
@@ -134,7 +133,7 @@ def test_a_resource_nobody_knows_has_no_story(told: SqliteStore, afternoon: Inte
     ],
 )
 def test_what_no_event_names_is_told_with_what_is_near_it(
-    told: SqliteStore, asked: str, field: str | None, near: Near | None
+    told: AuditStore, asked: str, field: str | None, near: Near | None
 ) -> None:
     answer = ask(told, Interval(datetime(2020, 1, 1, tzinfo=UTC), NOW, SHANGHAI), asked, field=field)
     assert (answer.unknown and replace(answer.unknown, known=answer.unknown.known[:1])) == near
@@ -142,14 +141,14 @@ def test_what_no_event_names_is_told_with_what_is_near_it(
         assert (answer.changes, answer.baseline, answer.before) == ((), (), None)
 
 
-def test_a_name_that_was_last_seen_long_ago_is_known(told: SqliteStore, afternoon: Interval) -> None:
+def test_a_name_that_was_last_seen_long_ago_is_known(told: AuditStore, afternoon: Interval) -> None:
     long_before = between("2020-01-01", "2020-01-02", now=NOW, zone=SHANGHAI)
     assert ask(told, long_before).unknown is None
     assert ask(told, afternoon).unknown is None
 
 
 def test_a_field_narrows_but_a_removed_rule_counts(
-    store: SqliteStore, history: Any, flow: Any, afternoon: Interval
+    store: AuditStore, history: Any, flow: Any, afternoon: Interval
 ) -> None:
     store.ingest(
         [
@@ -163,7 +162,7 @@ def test_a_field_narrows_but_a_removed_rule_counts(
     assert [(change.action, change.field) for change in changes] == [("change", "count"), ("remove", None)]
 
 
-def test_refused_revisions_are_told_beside_the_changes(told: SqliteStore, history: Any, afternoon: Interval) -> None:
+def test_refused_revisions_are_told_beside_the_changes(told: AuditStore, history: Any, afternoon: Interval) -> None:
     problem = Problem("SR102", "error", "count is bad", kind="flow", resource="payment_invoke", field="count")
     told.ingest([history.reject(problem)])
     answer = ask(told, afternoon)
@@ -172,16 +171,16 @@ def test_refused_revisions_are_told_beside_the_changes(told: SqliteStore, histor
     assert rejection.problem.new["message"] == "count is bad"
 
 
-def test_a_pattern_asks_for_several_resources(told: SqliteStore, afternoon: Interval) -> None:
+def test_a_pattern_asks_for_several_resources(told: AuditStore, afternoon: Interval) -> None:
     raised = ask(told, afternoon, "payment_*").changes[0]
     assert {change.resource for change in raised.changes} == {"payment_invoke", "payment_refund"}
 
 
-def test_more_conditions_narrow_further(told: SqliteStore, afternoon: Interval) -> None:
+def test_more_conditions_narrow_further(told: AuditStore, afternoon: Interval) -> None:
     assert ask(told, afternoon, conditions=(Condition("environment", "is", ("staging",)),)).changes == ()
 
 
-def test_an_answer_is_bounded_and_says_so(store: SqliteStore, history: Any, flow: Any) -> None:
+def test_an_answer_is_bounded_and_says_so(store: AuditStore, history: Any, flow: Any) -> None:
     store.ingest([history.commit("flow", [flow(count=count)]) for count in range(MAX_CHANGES + 3)])
     answer = ask(store, Interval(datetime(2026, 1, 1, tzinfo=UTC), NOW, SHANGHAI))
     assert answer.truncated
@@ -189,7 +188,7 @@ def test_an_answer_is_bounded_and_says_so(store: SqliteStore, history: Any, flow
     assert answer.changes[-1].changes[0].new == MAX_CHANGES + 2
 
 
-def test_an_answer_is_json_with_its_window(told: SqliteStore, afternoon: Interval) -> None:
+def test_an_answer_is_json_with_its_window(told: AuditStore, afternoon: Interval) -> None:
     document = json.loads(json.dumps(ask(told, afternoon, field="count").to_json()))
     assert document["formatVersion"] == 1
     assert document["interval"] == {

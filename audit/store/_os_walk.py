@@ -1,0 +1,160 @@
+"""Every event of OpenSearch with the hash that it must have, chain by chain in the order of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sentinel_core.audit.chain import Entry, Head, Page
+from sentinel_core.audit.store._os_client import Client
+from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, NUMBER, PREVIOUS, Names, computed
+from sentinel_core.audit.store._os_records import Record, read_records, record_of
+
+_FIRST_PAGE, _MOST = 200, 2000
+_PAGE_CHARACTERS = 4 * 2**20
+"""Of data, after which the next page is smaller."""
+_SOURCE = FIELDS["source"]
+_CHAINS = {"exists": {"field": "chain"}}
+Hits = Sequence[Mapping[str, Any]]
+
+
+def records(client: Client, names: Names) -> list[Record]:
+    """Of all chains, by source, as far as they are settled."""
+    client.call("POST", f"/{names.state}/_refresh", allowed=(404,))
+    found: list[Record] = []
+    asked: dict[str, Any] = {"size": 1000, "sort": [{"chain": "asc"}], "query": _CHAINS, "seq_no_primary_term": True}
+    while True:
+        status, told = client.call("POST", f"/{names.state}/_search", asked, allowed=(404,))
+        hits = told["hits"]["hits"] if status == 200 else []
+        found += [record_of(client, str(hit["_source"].get("chain")), hit) for hit in hits]
+        if len(hits) < asked["size"]:
+            return found
+        asked["search_after"] = hits[-1]["sort"]
+
+
+def heads_of(found: Iterable[Record]) -> list[Head]:
+    return [Head(record.source, record.number, record.hash) for record in found if record.number]
+
+
+def walk(client: Client, names: Names, heads: Sequence[Head]) -> Iterator[Page]:
+    """Up to `heads`, then what else is there: nothing, or what arrived meanwhile, or what somebody put there."""
+    client.call("POST", f"/{names.events}/_refresh?ignore_unavailable=true", allowed=(404,))
+    met = dict.fromkeys((head.source for head in heads), 0)
+    pager = _Pager(client, names)
+    for span in _spans(heads):
+        for hits in pager.pages(_within(span)):
+            for hit in hits:
+                source = hit["_source"].get(_SOURCE)
+                if isinstance(source, str):
+                    met[source] = met.get(source, 0) + 1
+            yield _page(hits)
+    numbers = {head.source: head.number for head in heads}
+    for source, count in _counts(client, names):
+        if count == met.get(source, 0):
+            continue
+        rest: dict[str, Any] = {"filter": [{"term": {_SOURCE: source}}]}
+        if source in numbers:
+            rest["must_not"] = [{"range": {NUMBER: {"gte": 1, "lte": numbers[source]}}}]
+        yield from _strangers(client, names, source, pager.pages({"bool": rest}))
+    for hits in pager.pages({"bool": {"must_not": [{"exists": {"field": _SOURCE}}]}}):
+        yield _page(hits)
+
+
+def _strangers(client: Client, names: Names, source: str, pages: Iterable[Hits]) -> Iterator[Page]:
+    for hits in pages:
+        record = read_records(client, names, [source])[source]
+        last = record.pending.get("number", 0) if isinstance(record.pending, dict) else record.number
+        kept = [hit for hit in hits if not _is_between(hit["_source"].get(NUMBER), record, last)]
+        if kept:
+            yield _page(kept)
+
+
+def _is_between(number: Any, record: Record, last: Any) -> bool:
+    """Whether a number was given since the walk began."""
+    return isinstance(number, int) and isinstance(last, int) and 0 < number <= max(last, record.number)
+
+
+def _spans(heads: Sequence[Head]) -> Iterator[list[tuple[str, int, int]]]:
+    """Numbers of sources, a page of them at a time; several small chains together."""
+    span: list[tuple[str, int, int]] = []
+    size = 0
+    for head in heads:
+        for first in range(1, head.number + 1, _MOST):
+            last = min(head.number, first + _MOST - 1)
+            if span and (size + last - first + 1 > _MOST or len(span) == 500):
+                yield span
+                span, size = [], 0
+            span.append((head.source, first, last))
+            size += last - first + 1
+    if span:
+        yield span
+
+
+def _within(span: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+    each = [
+        {"bool": {"filter": [{"term": {_SOURCE: source}}, {"range": {NUMBER: {"gte": first, "lte": last}}}]}}
+        for source, first, last in span
+    ]
+    return {"bool": {"should": each, "minimum_should_match": 1}}
+
+
+class _Pager:
+    """As many documents at a time as their size lets."""
+
+    def __init__(self, client: Client, names: Names) -> None:
+        self._client = client
+        self._names = names
+        self._size = _FIRST_PAGE
+
+    def pages(self, query: dict[str, Any]) -> Iterator[Hits]:
+        asked: dict[str, Any] = {
+            "query": query,
+            "sort": [{_SOURCE: {"order": "asc", "missing": "_last"}}, {NUMBER: "asc"}, {HASH: "asc"}],
+        }
+        path = f"/{self._names.events}/_search?filter_path=hits.hits._source,hits.hits.sort"
+        while True:
+            asked["size"] = size = self._size
+            _, told = self._client.call("POST", path, asked)
+            hits = told.get("hits", {}).get("hits", [])
+            if hits:
+                yield hits
+            if len(hits) < size:
+                return
+            asked["search_after"] = hits[-1]["sort"]
+            weight = sum(len(str(hit["_source"].get(DATA))) for hit in hits)
+            self._size = min(_MOST, 2 * size) if weight < _PAGE_CHARACTERS else max(1, size // 2)
+
+
+def _counts(client: Client, names: Names) -> Iterator[tuple[str, int]]:
+    """How many documents each source has."""
+    sources: dict[str, Any] = {"size": 1000, "sources": [{"source": {"terms": {"field": _SOURCE}}}]}
+    while True:
+        asked = {"size": 0, "aggs": {"counts": {"composite": sources}}}
+        _, told = client.call("POST", f"/{names.events}/_search", asked)
+        found = told.get("aggregations", {}).get("counts", {})
+        for bucket in found.get("buckets", ()):
+            yield bucket["key"]["source"], bucket["doc_count"]
+        if "after_key" not in found:
+            return
+        sources["after"] = found["after_key"]
+
+
+def _page(hits: Hits) -> Page:
+    return Page(len(hits), None, partial(_entries, hits))
+
+
+def _entries(hits: Hits) -> Iterator[Entry]:
+    for hit in hits:
+        held = hit["_source"]
+        yield Entry(
+            held.get(_SOURCE), held.get(NUMBER), _hash(held.get(PREVIOUS)), _hash(held.get(HASH)), computed(held)
+        )
+
+
+def _hash(text: Any) -> Any:
+    """What is no hash stays what it is."""
+    try:
+        return bytes.fromhex(text)
+    except (ValueError, TypeError):
+        return text if isinstance(text, str) else repr(text)

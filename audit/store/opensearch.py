@@ -1,0 +1,242 @@
+"""The audit store in OpenSearch or Elasticsearch, for many machines: monthly indices, one chain a source, several
+writers at once. Speaks plain HTTP, which is the same for both products."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sentinel_core.audit.chain import Head, Wanted
+from sentinel_core.audit.chain import Page as ChainPage
+from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreUnavailable
+from sentinel_core.audit.events import Event, restore_event, storable
+from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.store._os_client import Client, encode
+from sentinel_core.audit.store._os_layout import (
+    DATA,
+    FIELDS,
+    LAYOUT,
+    Names,
+    head_of,
+    key,
+    row_of,
+    rows_of,
+    templates,
+    unpacked,
+)
+from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
+from sentinel_core.audit.store._os_target import Target
+from sentinel_core.audit.store._os_walk import heads_of, records, walk
+from sentinel_core.audit.store._os_write import Writer
+from sentinel_core.audit.store._write import Read
+from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
+from sentinel_core.audit.store.sqlite import SHORTEST_ID
+
+_MOST_EVENTS = 1000
+"""Looked at in one search."""
+_MOST_SIGHTINGS = 10_000
+_FRESH_S = 1.0
+_WITHOUT_DATA = {"excludes": [DATA]}
+
+
+def from_uri(rest: str, *, read_only: bool) -> OpenSearchStore:
+    """What follows `opensearch://`. Raises StoreMisconfigured."""
+    return OpenSearchStore(Target.parse(rest), read_only=read_only)
+
+
+class OpenSearchStore:
+    """An `AuditStore` and a `ChainedStore`. It sees at once what it wrote itself; what others write is found by
+    questions half a second later."""
+
+    def __init__(self, target: Target, *, read_only: bool = False) -> None:
+        self.target = target
+        self._read_only = read_only
+        self._names = Names(target.index)
+        self._client = Client(target)
+        self._lock = threading.Lock()
+        self._writer: Writer | None = None
+        self._wrote = False
+        self._refreshed_s = -math.inf
+        self._process = os.getpid()
+
+    def ingest(self, events: Sequence[Event]) -> Ingested:
+        """See `AuditStore`; where it raises StoreUnavailable part of the batch may be stored, and a repeat stores the
+        rest. One thread at a time; any number of processes."""
+        if self._read_only:
+            raise StoreMisconfigured(f"{self.target} was opened for reading")
+        batch = [Read(*read_event(event)) for event in events]
+        if self._process != os.getpid():  # another thread may have held it when this process was forked
+            self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
+        with self._lock:
+            if self._writer is None:
+                self._prepare()
+                self._writer = Writer(self._client, self._names)
+            self._wrote = True
+            return self._writer.write(batch)
+
+    def _prepare(self) -> None:
+        for name, template in templates(self._names).items():
+            status, told = self._client.call("GET", f"/_index_template/{name}", allowed=(403, 404))
+            if status == 403:
+                raise StoreDenied(
+                    f"{self.target} does not show index templates to {self.target.user or 'a client without a login'}; "
+                    "grant manage_index_templates, see docs/audit.md"
+                )
+            there = told["index_templates"][0]["index_template"].get("version", 0) if status == 200 else 0
+            if there > LAYOUT:
+                raise StoreMisconfigured(
+                    f"{self.target}: written by a newer version (layout {there}); upgrade this program"
+                )
+            if there < LAYOUT:
+                self._client.call("PUT", f"/_index_template/{name}", template)
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def query(self, query: Query) -> Page:
+        """See `AuditStore`."""
+        tests = [matcher(condition) for condition in query.conditions]
+        place = None if query.after is None else place_of(query.after)
+        asked = {"query": question(query), "sort": [{name: "desc"} for name in ORDER], "_source": _WITHOUT_DATA}
+        found: list[tuple[Row, tuple[int, int, str, int]]] = []
+        for held in self._events(asked, after(place), min(query.limit + 1, _MOST_EVENTS)):
+            event, (head, rows) = event_place(held), self._read(held)
+            for number, row in met_rows(rows, head, tests):
+                at = (*event, number)
+                if place is None or at < place:
+                    found.append((row_of(head, row), at))
+                if len(found) > query.limit:
+                    return Page(tuple(row for row, _ in found[:-1]), cursor(found[-2][1]))
+        return Page(tuple(row for row, _ in found), None)
+
+    def get(self, event_id: str) -> Event | None:
+        """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
+        if len(event_id) < SHORTEST_ID:
+            raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
+        hits = self._hits({"query": {"prefix": {FIELDS["id"]: storable(event_id)}}, "size": 2})
+        if len(hits) > 1:
+            raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
+        if not hits:
+            return None
+        head, _ = self._read(hits[0]["_source"])
+        data = unpacked(hits[0]["_source"][DATA])
+        return restore_event(head.id, head.source, head.type, head.subject, head.time, data)
+
+    def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
+        """See `AuditStore`."""
+        same: list[dict[str, Any]] = []
+        if head.commit is not None:
+            same.append({"term": {FIELDS["commit"]: head.commit}})
+        elif head.document is not None and head.revision is not None:
+            of_revision = [{"term": {FIELDS[name]: getattr(head, name)}} for name in ("document", "revision")]
+            same.append({"bool": {"filter": of_revision, "must_not": [{"exists": {"field": FIELDS["commit"]}}]}})
+        if head.plan is not None:
+            same.append({"term": {FIELDS["plan"]: head.plan}})
+        if not same:
+            return []
+        environment = {"exists": {"field": FIELDS["environment"]}}
+        all_of = [
+            {"term": {FIELDS["type"]: head.type}},
+            {"term": {FIELDS["initial"]: False}},
+            {"bool": {"should": same}},
+        ]
+        if head.environment is not None:
+            all_of.append({"term": {FIELDS["environment"]: head.environment}})
+        query = {"bool": {"filter": all_of, "must_not": [] if head.environment is not None else [environment]}}
+        asked = {"query": query, "sort": [{name: "asc"} for name in ORDER], "_source": _WITHOUT_DATA}
+        found: list[Row] = []
+        for held in self._events(asked, None, min(limit, _MOST_EVENTS)):
+            of, rows = self._read(held)
+            found += [row_of(of, row) for row in (rows or (None,))]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def sightings(self, head: EventHead) -> Sequence[Sighting]:
+        """See `AuditStore`."""
+        event = key("event", head.id, head.source)
+        asked = {"query": {"term": {"sighted": event}}, "size": _MOST_SIGHTINGS}
+        self._refresh_state()
+        first = {head.instance or "": head.time}
+        for hit in self._hits(asked, self._names.state):
+            first.setdefault(hit["_source"]["instance"], datetime.fromisoformat(hit["_source"]["time"]))
+        found = [Sighting(instance, time) for instance, time in first.items()]
+        return sorted(found, key=lambda sighting: (sighting.time, sighting.instance))
+
+    def count(self) -> int:
+        """See `AuditStore`."""
+        self._refresh()
+        _, told = self._client.call("POST", f"/{self._names.events}/_count")
+        self._check_it_exists(told)
+        return int(told["count"])
+
+    def _events(self, asked: dict[str, Any], start: list[Any] | None, size: int) -> Iterator[Mapping[str, Any]]:
+        """Documents in the order asked for."""
+        while True:
+            more = {"search_after": start} if start else {}
+            hits = self._hits({**asked, **more, "size": size})
+            yield from (hit["_source"] for hit in hits)
+            if len(hits) < size:
+                return
+            start, size = hits[-1]["sort"], _MOST_EVENTS
+
+    def _hits(self, asked: dict[str, Any], index: str | None = None) -> Sequence[Mapping[str, Any]]:
+        self._refresh()
+        path = f"/{index or self._names.events}/_search?ignore_unavailable=true"
+        _, told = self._client.call("POST", path, {**asked, "track_total_hits": False})
+        if index is None:
+            self._check_it_exists(told)
+        found: Sequence[Mapping[str, Any]] = told["hits"]["hits"]
+        return found
+
+    def _read(self, held: Mapping[str, Any]) -> tuple[EventHead, Sequence[Sequence[Any]]]:
+        """An event and its rows."""
+        try:
+            return head_of(held), rows_of(held)
+        except (ValueError, TypeError, KeyError, zlib.error) as error:
+            name = f"{held.get(FIELDS['id'])!r:.80}"
+            raise StoreUnavailable(
+                f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify"
+            ) from error
+
+    def _refresh_state(self) -> None:
+        """Sightings of others, too; a story asks for those of many events in a row."""
+        if time.monotonic() - self._refreshed_s > _FRESH_S:
+            self._client.call("POST", f"/{self._names.state}/_refresh", allowed=(404,))
+            self._refreshed_s = time.monotonic()
+
+    def _refresh(self) -> None:
+        """What this store wrote is found by what it asks."""
+        if self._wrote:
+            self._wrote = False
+            self._client.call("POST", f"/{self._names.prefix}-*/_refresh", allowed=(404,))
+
+    def _check_it_exists(self, told: Mapping[str, Any]) -> None:
+        shards = told["_shards"]
+        if self._read_only and shards["total"] == 0:
+            raise StoreUnavailable(
+                f"{self.target}: there is no audit store yet; it is made when the first event arrives"
+            )
+        if shards.get("failed"):
+            raise StoreUnavailable(f"{self.target}: part of the index cannot be read now: {encode(shards)[:300]}")
+
+    # -- chains --------------------------------------------------------------------------------------------------------
+
+    def heads(self) -> Sequence[Head]:
+        """See `ChainedStore`; as far as they are settled."""
+        self.count()
+        return heads_of(records(self._client, self._names))
+
+    def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[ChainPage]]:  # noqa: ARG002  all are given
+        """See `ChainedStore`; chain by chain in the order of numbers, as there is no other order of arrival."""
+        heads = self.heads()
+        return heads, walk(self._client, self._names, heads)
+
+    def close(self) -> None:
+        """Idempotent; a later call opens again."""
+        self._client.close()

@@ -1,0 +1,102 @@
+"""The audit commands and `doctor` over a real OpenSearch, named by the settings alone."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from sentinel_core import start
+from sentinel_core.settings import load_settings
+from tests.cli.conftest import Run
+from tests.services import opensearch
+from tests.services.opensearch import OpenSearch
+from tests.services.server import free_port, wait_until
+
+pytestmark = [pytest.mark.service("opensearch"), pytest.mark.xdist_group("opensearch")]
+
+RULES = "flowRules: [{{resource: payment_invoke, grade: qps, count: {}}}]\n"
+
+
+@pytest.fixture
+def server() -> OpenSearch:
+    opensearch.needed()
+    return opensearch.shared()
+
+
+@pytest.fixture
+def index(server: OpenSearch) -> Iterator[str]:
+    name = f"cli-{uuid.uuid4().hex[:12]}"
+    yield name
+    server.forget(name)
+
+
+@pytest.fixture
+def place(here: Path, server: OpenSearch, index: str) -> Path:
+    """A folder with settings and a key."""
+    key = Ed25519PrivateKey.generate()
+    (here / "audit.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (here / "rules.yaml").write_text(RULES.format(20))
+    (here / "sentinel.yaml").write_text(
+        f"stores: ['file://{here}/rules.yaml']\n"
+        f"audit: {{store: '{server.uri(index)}', checkpoints: checkpoints.ndjson, signingKeyFile: audit.key}}\n"
+    )
+    return here
+
+
+def test_a_change_is_delivered_asked_for_signed_and_verified(
+    place: Path, server: OpenSearch, index: str, sentinelctl: Run
+) -> None:
+    assert sentinelctl("audit", "who", "payment_invoke").code == 69, "there is no store yet"
+    engine = start(load_settings())
+    try:
+        engine.wait_ready(10)
+        (place / "rules.yaml").write_text(RULES.format(25))
+        assert wait_until(lambda: engine.rules("flow").rules[0].count == 25, 10)
+    finally:
+        engine.close()
+    server.ask("POST", f"/{index}-*/_refresh")
+
+    ended = sentinelctl("audit", "who", "payment_invoke", "--field", "count")
+    assert ended.code == 0, ended.err
+    assert "count  20 → 25" in ended.out
+    assert "seen by 1 instance" in ended.out
+    ended = sentinelctl("audit", "query", "count>20", "-o", "json")
+    (row,) = json.loads(ended.out)["changes"] if "changes" in json.loads(ended.out) else json.loads(ended.out)["rows"]
+    ended = sentinelctl("audit", "show", row["event"]["id"][:8])
+    assert ended.code == 0, ended.err
+    assert "25" in ended.out
+
+    assert sentinelctl("audit", "checkpoint").code == 0
+    ended = sentinelctl("audit", "verify")
+    assert (ended.code, ended.err.startswith("Sound:")) == (0, True), ended
+    ended = sentinelctl("doctor", "-o", "json")
+    (audit,) = [check for check in json.loads(ended.out)["checks"] if check["check"] == "audit"]
+    assert (ended.code, audit["health"]) == (0, "ok")
+    assert "readable, 4 events" in audit["what"] or "events, the newest" in audit["what"]
+
+    script = {"source": "ctx._source['user.name'] = 'nobody'", "lang": "painless"}
+    server.ask("POST", f"/{index}-events-*/_update_by_query?refresh=true", {"script": script})
+    assert sentinelctl("audit", "verify").code == 2
+
+
+def test_what_keeps_a_store_from_answering_has_its_exit_code_and_next_step(
+    place: Path, server: OpenSearch, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for uri, code, words in (
+        (f"opensearch://127.0.0.1:{free_port()}/", 69, "check the address"),
+        ("opensearch://li:hunter2@127.0.0.1/", 78, "SENTINEL_OPENSEARCH_PASSWORD"),
+        ("opensearch://127.0.0.1/?passwordfile=hunter2", 78, "did you mean password_file?"),
+        (f"opensearch://li@{server.address}/", 4, "set SENTINEL_OPENSEARCH_PASSWORD"),
+        (f"opensearch://{server.address}/?ca=audit.key", 78, "holds no certificates"),
+    ):
+        monkeypatch.setenv("SENTINEL_AUDIT__STORE", uri)
+        for command in (("audit", "query"), ("audit", "verify"), ("doctor",)):
+            ended = sentinelctl(*command)
+            assert (ended.code, words in ended.out + ended.err) == (code, True), (uri, command, ended)
+            assert "hunter2" not in ended.out + ended.err
