@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def whole_ms(at: datetime) -> datetime:
@@ -18,7 +21,7 @@ def whole_ms(at: datetime) -> datetime:
 
 def milliseconds(at: datetime) -> int:
     """Milliseconds since the epoch, exactly (no float on the way)."""
-    return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000
+    return (at - _EPOCH) // _MILLISECOND
 
 
 def from_milliseconds(value: int) -> datetime:

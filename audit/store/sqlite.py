@@ -14,13 +14,13 @@ from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event, storable
-from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import cursor, narrowed, select
-from sentinel_core.audit.store._write import Read, Writer
+from sentinel_core.audit.store._write import Writer
 from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
 
 SHORTEST_ID = 8
@@ -68,7 +68,7 @@ class SqliteStore:
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
-        batch = [Read(*read_event(event)) for event in events]
+        batch = [read_columns(event) for event in events]
         with self._database.write() as connection:
             writer = Writer(connection, batch)
             for read in batch:

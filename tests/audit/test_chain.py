@@ -62,8 +62,8 @@ DATA: list[tuple[str, bytes]] = [
     (
         "sentinel.rules.changed.v1",
         CHANGED + '"author":null,"publishedBy":"操作员","late":true,"kind":"flow","initial":true,'.encode()
-        + b'"observed":true,"newDigest":"cc","newRules":[{"resource":"r\xc3\xa9","count":1e-7,"limitApp":"x"},{"resource":"b",'
-        b'"bizMetricType":"FAIL"}]}',
+        + b'"observed":true,"newDigest":"cc","newRules":[{"resource":"r\xc3\xa9","count":1e-7,"limitApp":"x"},'
+        b'{"resource":"b","bizMetricType":"FAIL"}]}',
     ),
     (
         "sentinel.rules.rejected.v1",
