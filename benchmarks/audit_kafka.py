@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import subprocess
@@ -438,6 +439,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=300, help="events whose way is timed")
     parser.add_argument("--waiting", type=int, default=20_000, help="events that wait in Kafka")
     asked = parser.parse_args()
+    logging.getLogger("sentinel_core").setLevel(logging.ERROR)
     good = True
     for name in asked.parts:
         with tempfile.TemporaryDirectory(prefix="audit-kafka-") as folder:
