@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Protocol
 from sentinel_core.audit.errors import EventInvalid, SinkUnavailable
 from sentinel_core.audit.excerpts import Excerpts
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
-from sentinel_core.audit.redact import Masker, mask_quoted, mask_text, needs_masking
+from sentinel_core.audit.redact import Masker, mask_quoted, needs_masking
 from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.rules import Problem, Revision, RuleSet, diff_rules
 from sentinel_core.rules import RuleRejected as Rejection
+from sentinel_core.rules.secrets import mask_text
 
 __all__ = [
     "Event",
@@ -188,7 +189,7 @@ def rule_rejected(
         "problemCount": len(rejection.problems),
         "problems": problems,
     }
-    source, subject = storable(revision.source), storable(kind_or_subject)
+    source, subject = storable(mask_text(revision.source)), storable(mask_text(kind_or_subject))
     return RuleRejected(identity, source, RuleRejected.TYPE, subject, whole_ms(at), _dumps(head))
 
 
@@ -212,7 +213,7 @@ def rule_applied(
 
 def event_source(revision: Revision, kind: str, source: str | None = None) -> str:
     """A store's key holds one kind and is the source itself; a document holds several, so each gets `/<kind>`."""
-    base = storable(source or revision.source)
+    base = storable(mask_text(source or revision.source))
     is_one_kind = bool(revision.texts) and all(text.format == "json" for text in revision.texts)
     return base if is_one_kind or base.endswith(f"/{kind}") else f"{base}/{kind}"
 
@@ -257,7 +258,7 @@ def _identity(*parts: str | None) -> str:
 
 def _head(environment: str, app: str, instance: str, revision: Revision, at: datetime, *, late: bool) -> dict[str, Any]:
     made_by = revision.provenance
-    return {
+    head = {
         "formatVersion": FORMAT_VERSION,
         # First, so that `as_late` never meets a text that only looks like this member.
         "late": late,
@@ -266,18 +267,19 @@ def _head(environment: str, app: str, instance: str, revision: Revision, at: dat
         "instance": instance,
         "timestamp": milliseconds(at),
         "commitHash": made_by.commit_hash,
-        "author": _masked(made_by.author),
+        "author": made_by.author,
         "committedAt": made_by.committed_at and rfc3339(made_by.committed_at),
-        "message": _masked(made_by.message),
+        "message": made_by.message,
         "channel": made_by.channel,
-        "reason": _masked(made_by.reason),
-        "planId": _masked(made_by.plan_id),
-        "publishedBy": _masked(made_by.published_by),
+        "reason": made_by.reason,
+        "planId": made_by.plan_id,
+        "publishedBy": made_by.published_by,
         "publishedAt": made_by.published_at and rfc3339(made_by.published_at),
         "revisionSource": revision.source,
         "revision": revision.version,
         "observed": revision.observed,
     }
+    return {name: mask_text(value) if isinstance(value, str) else value for name, value in head.items()}
 
 
 def _sides(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.redaction import Redaction
 from sentinel_core.rules import Problem, Revision
+from sentinel_core.rules.secrets import mask_text
 
 MAX_EXCERPT = 200
 _AROUND = 4000

@@ -14,9 +14,9 @@ from datetime import datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query.interval import Interval, between, since, window
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.store.contract import Condition, Query, Test
 from sentinel_core.rules import KINDS
+from sentinel_core.rules.secrets import mask_text
 
 MAX_LENGTH = 1000
 MAX_TERMS = 32

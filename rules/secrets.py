@@ -1,0 +1,50 @@
+"""Credentials in texts, found by how they are written: user information in a URI, `password=…`, well-known shapes of
+tokens, private keys. Whatever a person may see, or an event holds, goes through `mask_text`.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+_URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
+"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
+_NAMED_SECRET = re.compile(
+    r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|"
+    r"(?:secret|private)[_-]?key|credential|signature|(?:密|\\u5bc6)(?:码|\\u7801|钥|\\u94a5)|"
+    r"(?:口|\\u53e3)(?:令|\\u4ee4))(?:\\*[\"'])?\s*(?:[=:：>]|\\uff1a)\s*|"
+    r"--[\w-]*(?:password|passphrase|secret|token)\s+)"
+    r"(?:(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}\2|"
+    r"(\\*[\"'])?(?!\*\*\*)(?:[^\s\"'&,;}\])<\\]|<(?!/)|\\(?![\"']))+)"
+)
+"""Up to the closing quote where there is one, else up to what ends a value in JSON, YAML, XML, a URI or a call."""
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
+_TOKEN_SHAPE = re.compile(
+    r"\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|"
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_LITERALS = re.compile(r"\S+").findall(
+    "passw passphrase pwd secret token key credential signature bearer basic 密码 口令 密钥 \\u5bc6 \\u53e3 "
+    "ghp_ gho_ ghr_ ghs_ ghu_ github_pat_ glpat- xox akia asia sk- ltai eyj"
+)
+
+
+def mask_text(text: str) -> str:
+    """The text with every credential in it replaced by `***`. Idempotent."""
+    text = _PRIVATE_KEY.sub(MASK, text)
+    text = _URI_USER.sub(f"{MASK}@", text)
+    text = _BEARER.sub(rf"\1 {MASK}", text)
+    text = _NAMED_SECRET.sub(_masked_value, text)
+    return _TOKEN_SHAPE.sub(MASK, text)
+
+
+def _masked_value(found: re.Match[str]) -> str:
+    name, quote, opened = found.groups(default="")
+    return f"{name}{quote or opened}{MASK}{quote}"
+
+
+def may_hold_secret(text: str) -> bool:
+    """A cheap no for nearly every text, and for many joined to one; a yes may be wrong."""
+    lower = text.lower()
+    return any(literal in lower for literal in _LITERALS) or ("://" in lower and _URI_USER.search(lower) is not None)
