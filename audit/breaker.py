@@ -48,7 +48,7 @@ def breaker_moved(
         **told,
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    subject = storable(str(facts["resource"]))
+    subject = storable(mask_text(str(facts["resource"])))
     return Event(
         str(identity), source, kind_of_event, subject, whole_ms(at), text.encode("utf-8", errors="backslashreplace")
     )

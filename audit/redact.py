@@ -20,12 +20,13 @@ from sentinel_core.rules.secrets import MASK, mask_text, may_hold_secret
 
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""")
 
+_SAID = re.compile(r"""(?<= is )[^\s"';,][^"';]*(?=[;,])""")
 _SCALARS = {str, int, float, bool, type(None)}
 
 
 def mask_quoted(message: str) -> str:
-    """A message about a personal field: whatever it quotes is the value."""
-    return _QUOTED.sub(rf"\1{MASK}\1", message)
+    """A message about a personal field: whatever it quotes is the value, and so is what the field is said to be."""
+    return _QUOTED.sub(rf"\1{MASK}\1", _SAID.sub(MASK, message))
 
 
 def needs_masking(rules: Sequence[BaseModel]) -> bool:

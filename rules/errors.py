@@ -41,7 +41,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         """A credential in a rule is in no message about it."""
-        for name in ("message", "path", "resource"):
+        for name in ("message", "path", "resource", "field"):
             text = getattr(self, name)
             if text and may_hold_secret(text):
                 object.__setattr__(self, name, mask_text(text))

@@ -5,6 +5,7 @@ tokens, private keys. Whatever a person may see, or an event holds, goes through
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MASK = "***"
 _URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
@@ -14,10 +15,11 @@ _NAMED_SECRET = re.compile(
     r"(?:secret|private)[_-]?key|credential|signature|(?:密|\\u5bc6)(?:码|\\u7801|钥|\\u94a5)|"
     r"(?:口|\\u53e3)(?:令|\\u4ee4))(?:\\*[\"'])?\s*(?:[=:：>]|\\uff1a)\s*|"
     r"--[\w-]*(?:password|passphrase|secret|token)\s+)"
-    r"(?:(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}\2|"
+    r"(?:(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}(?:\2|(?=\n)|\Z)|"
     r"(\\*[\"'])?(?!\*\*\*)(?:[^\s\"'&,;}\])<\\]|<(?!/)|\\(?![\"']))+)"
 )
-"""Up to the closing quote where there is one, else up to what ends a value in JSON, YAML, XML, a URI or a call."""
+"""Up to the closing quote, or the end of the line where the text was cut before it; without quotes up to what ends a
+value in JSON, YAML, XML, a URI or a call."""
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _TOKEN_SHAPE = re.compile(
     r"\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|"
@@ -32,11 +34,19 @@ _LITERALS = re.compile(r"\S+").findall(
 
 def mask_text(text: str) -> str:
     """The text with every credential in it replaced by `***`. Idempotent."""
+    if not may_hold_secret(text):
+        return text
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URI_USER.sub(f"{MASK}@", text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
     text = _NAMED_SECRET.sub(_masked_value, text)
     return _TOKEN_SHAPE.sub(MASK, text)
+
+
+@lru_cache(maxsize=4096)
+def mask_name(name: str) -> str:
+    """The same for what is shown again and again."""
+    return mask_text(name)
 
 
 def _masked_value(found: re.Match[str]) -> str:
