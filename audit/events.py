@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 from sentinel_core.audit.errors import EventInvalid, SinkUnavailable
 from sentinel_core.audit.excerpts import Excerpts
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
-from sentinel_core.audit.redact import Masker, mask_quoted, needs_masking
+from sentinel_core.audit.redact import Masker, mask_problem, needs_masking
 from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.rules import Problem, Revision, RuleSet, diff_rules
 from sentinel_core.rules import RuleRejected as Rejection
@@ -294,12 +294,10 @@ def _sides(
 
 
 def _problem(problem: Problem, excerpts: Excerpts, redaction: Redaction) -> dict[str, Any]:
-    hidden = redaction.hides(problem.path) or redaction.hides(problem.field) or redaction.is_named_in(problem.message)
-    message = mask_quoted(problem.message) if hidden else problem.message
     return {
         "code": problem.code,
         "severity": problem.severity,
-        "message": mask_text(message),
+        "message": mask_problem(problem, redaction).message,
         "file": problem.file,
         "line": problem.line,
         "column": problem.column,

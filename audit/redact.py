@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from types import UnionType
@@ -16,12 +17,19 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from sentinel_core.audit.redaction import NONE, OPEN, Redaction
+from sentinel_core.rules import Problem
 from sentinel_core.rules.secrets import MASK, mask_text, may_hold_secret
 
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""")
 
 _SAID = re.compile(r"""(?<= is )[^\s"';,][^"';]*(?=[;,])""")
 _SCALARS = {str, int, float, bool, type(None)}
+
+
+def mask_problem(problem: Problem, redaction: Redaction) -> Problem:
+    """The same without a value that is hidden: for whoever is not its author."""
+    hidden = redaction.hides(problem.path) or redaction.hides(problem.field) or redaction.is_named_in(problem.message)
+    return replace(problem, message=mask_quoted(problem.message)) if hidden else problem
 
 
 def mask_quoted(message: str) -> str:

@@ -10,16 +10,16 @@ from functools import lru_cache
 MASK = "***"
 _URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
 """A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
-_NAMED_SECRET = re.compile(
-    r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|"
-    r"(?:secret|private)[_-]?key|credential|signature|(?:密|\\u5bc6)(?:码|\\u7801|钥|\\u94a5)|"
-    r"(?:口|\\u53e3)(?:令|\\u4ee4))(?:\\*[\"'])?\s*(?:[=:：>]|\\uff1a)\s*|"
-    r"--[\w-]*(?:password|passphrase|secret|token)\s+)"
-    r"(?:(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}(?:\2|(?=\n)|\Z)|"
-    r"(\\*[\"'])?(?!\*\*\*)(?:[^\s\"'&,;}\])<\\]|<(?!/)|\\(?![\"']))+)"
+_NAME = (
+    r"(?<!</)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|"
+    r"(?:secret|private)[_-]?key|credential|signature|(?:密|\\u5bc6)(?:码|\\u7801|钥|\\u94a5)|(?:口|\\u53e3)(?:令|\\u4ee4))"
+    r"(?:\\*[\"'])?\s*(?:[=:：>]|\\uff1a)\s*"
 )
-"""Up to the closing quote, or the end of the line where the text was cut before it; without quotes up to what ends a
-value in JSON, YAML, XML, a URI or a call."""
+_QUOTED = r"(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}(?:\2|(?=\n)|\Z)"
+"""Up to the closing quote, or the end of the line where the text was cut before it."""
+_BARE = rf"(\\*[\"'])?(?:(?:bearer|basic)\s+)?(?!\*\*\*)(?:(?!{_NAME})(?:[^\s\"'&,;}}\])<\\]|<(?!/)|\\(?![\"'])))+"
+"""Up to what ends a value in JSON, YAML, XML, a URI or a call, or to the next name: a path may join two."""
+_NAMED_SECRET = re.compile(rf"(?i)({_NAME}|--[\w-]*(?:password|passphrase|secret|token)\s+)(?:{_QUOTED}|{_BARE})")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _TOKEN_SHAPE = re.compile(
     r"\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|"
@@ -38,8 +38,8 @@ def mask_text(text: str) -> str:
         return text
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URI_USER.sub(f"{MASK}@", text)
-    text = _BEARER.sub(rf"\1 {MASK}", text)
     text = _NAMED_SECRET.sub(_masked_value, text)
+    text = _BEARER.sub(rf"\1 {MASK}", text)
     return _TOKEN_SHAPE.sub(MASK, text)
 
 

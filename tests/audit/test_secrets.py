@@ -51,6 +51,15 @@ def test_a_secret_is_masked_however_it_is_written_and_once(shape: str) -> None:
     assert may_hold_secret(json.dumps(text))
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_secrets_that_stand_side_by_side_are_all_masked(shape: str) -> None:
+    planted = Planted(6)
+    for other in SHAPES:
+        for between in ("/", " ", ", "):
+            pair = planted.secret(shape, "first"), planted.secret(other, "second")
+            assert planted.found_in(mask_text(between.join(pair))) == set(), (other, between)
+
+
 @pytest.mark.parametrize(
     "text", ["Reset the password when done", "grade: qps", "http://h:8080/a@b", "keys of a map", "tokens 5", "密码学"]
 )
