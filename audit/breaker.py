@@ -7,10 +7,10 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sentinel_core.audit.events import NAMESPACE, Event, storable
+from sentinel_core.audit.event import NAMESPACE, Event, storable
 from sentinel_core.audit.instants import milliseconds, whole_ms
 from sentinel_core.audit.redaction import NONE, Redaction
-from sentinel_core.rules.secrets import mask_text
+from sentinel_core.masking import mask_text
 
 BREAKER = "sentinel.breaker."
 FORMAT_VERSION = 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sentinel_core.audit.redaction import Redaction
+from sentinel_core.masking import MASK, mask_text
 from sentinel_core.rules import Problem, Revision
-from sentinel_core.rules.secrets import MASK, mask_text
 
 MAX_EXCERPT = 200
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sentinel_core.audit.breaker import BREAKER
 from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
-from sentinel_core.audit.events import Event, RuleRejected, storable
+from sentinel_core.audit.event import Event, RuleRejected, storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.store.contract import EventHead
 

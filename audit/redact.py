@@ -1,6 +1,6 @@
 """What must not be stored: credentials, and values that may belong to a person. Masked once, before an event exists.
 
-Credentials are found by how they are written (`sentinel_core.rules.secrets`).
+Credentials are found by how they are written (`sentinel_core.masking`).
 Personal values are found by model field (`sentinel_core.audit.redaction`). Digests stay those of the true rules.
 """
 
@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from sentinel_core.audit.redaction import NONE, OPEN, Redaction
+from sentinel_core.masking import MASK, mask_text, may_hold_secret
 from sentinel_core.rules import Problem
-from sentinel_core.rules.secrets import MASK, mask_text, may_hold_secret
 
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""")
 

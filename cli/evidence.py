@@ -21,8 +21,8 @@ from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.text import plural
+from sentinel_core.masking import mask_text
 from sentinel_core.observation.store import ObservationStore
-from sentinel_core.rules.secrets import mask_text
 from sentinel_core.service import kafka_of
 from sentinel_core.settings import Settings, SettingsError
 

@@ -12,7 +12,7 @@ from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.text import plural
 from sentinel_core.collectors.contract import Collector, number_of
-from sentinel_core.rules.secrets import mask_text
+from sentinel_core.masking import mask_text
 from sentinel_core.service import collectors_of
 from sentinel_core.settings import Settings, SettingsError
 

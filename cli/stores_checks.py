@@ -36,9 +36,9 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.following import Store, check_distinct
+from sentinel_core.masking import mask_text
 from sentinel_core.rules import Revision, RuleRejected, parse_revision
 from sentinel_core.rules.overlay import overlays_among
-from sentinel_core.rules.secrets import mask_text
 from sentinel_core.service import open_stores
 from sentinel_core.settings import Settings, SettingsError
 

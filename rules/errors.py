@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sentinel_core.rules.secrets import mask_text, may_hold_secret
+from sentinel_core.masking import mask_text, may_hold_secret
 
 Severity = Literal["error", "warning"]
 

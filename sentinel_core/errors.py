@@ -105,7 +105,7 @@ class BlockException(SentinelError):
 
 def _masked(text: str) -> str:
     """What is printed holds no credential, even if a resource or an origin is called by one."""
-    from sentinel_core.rules.secrets import mask_text  # with it comes all that reads rules
+    from sentinel_core.masking import mask_text  # with it comes all that reads rules
 
     return mask_text(text)
 

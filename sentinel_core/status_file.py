@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sentinel_core import views
 from sentinel_core.audit.redact import Masker
+from sentinel_core.masking import may_hold_secret
 from sentinel_core.metrics.ticker import Ticked, Ticker
-from sentinel_core.rules.secrets import may_hold_secret
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine

@@ -13,7 +13,7 @@ from sentinel_core.audit.chain import Head, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import QueryInvalid, StoreUnavailable
-from sentinel_core.audit.events import Event, restore_event, storable
+from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS

@@ -12,8 +12,8 @@ from sentinel_core.cli.instances.found import DEAD, Instance, coloured, found, s
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
 from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.masking import mask_text
 from sentinel_core.rules.ruleset import SHORT
-from sentinel_core.rules.secrets import mask_text
 
 
 @click.command("list")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from sentinel_core.entry import Blocked
 from sentinel_core.errors import exception_class
+from sentinel_core.masking import mask_text
 from sentinel_core.metrics.metric_file import append, local
 from sentinel_core.metrics.ticker import Ticked, Ticker
-from sentinel_core.rules.secrets import mask_text
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentinel_core.clock import SECOND
 from sentinel_core.datasources import State
-from sentinel_core.rules.secrets import mask_name
+from sentinel_core.masking import mask_name
 from sentinel_core.stats import Totals
 
 if TYPE_CHECKING:

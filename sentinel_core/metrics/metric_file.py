@@ -18,7 +18,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
-from sentinel_core.rules.secrets import mask_name
+from sentinel_core.masking import mask_name
 
 _PAIR = struct.Struct(">qq")
 _UNSAFE = re.compile(r"[|\r\n]")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core.audit.redact import Masker
+from sentinel_core.masking import mask_text
 from sentinel_core.rules import Problem
-from sentinel_core.rules.secrets import mask_text
 
 SECRETS = {
     "http://ops:hunter2@nacos.example:8848/x": "http://***@nacos.example:8848/x",

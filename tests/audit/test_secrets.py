@@ -13,6 +13,7 @@ import pytest
 
 from sentinel_core.audit.breaker import breaker_moved
 from sentinel_core.audit.events import Event, rule_applied, rule_changed, rule_rejected
+from sentinel_core.masking import mask_text, may_hold_secret
 from sentinel_core.rules import (
     Provenance,
     Revision,
@@ -23,7 +24,6 @@ from sentinel_core.rules import (
     parse_rules,
 )
 from sentinel_core.rules.registry import MODELS
-from sentinel_core.rules.secrets import mask_text, may_hold_secret
 from tests.planted import SHAPES, Planted
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)

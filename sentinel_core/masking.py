@@ -30,6 +30,14 @@ _LITERALS = re.compile(r"\S+").findall(
     "passw passphrase pwd secret token key credential signature bearer basic 密码 口令 密钥 \\u5bc6 \\u53e3 "
     "ghp_ gho_ ghr_ ghs_ ghu_ github_pat_ glpat- xox akia asia sk- ltai eyj"
 )
+_SECRET_PARAMETER = re.compile(
+    r"pass|secret|token|credential|api_?key|access_?key|private_?key|auth|signature", re.IGNORECASE
+)
+_USERINFO = re.compile(
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<userinfo>[^\s/?#'\":@]+:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]*)@", re.IGNORECASE
+)
+"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
+_PARAMETER = re.compile(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
 
 
 def mask_text(text: str) -> str:
@@ -58,3 +66,24 @@ def may_hold_secret(text: str) -> bool:
     """A cheap no for nearly every text, and for many joined to one; a yes may be wrong."""
     lower = text.lower()
     return any(literal in lower for literal in _LITERALS) or ("://" in lower and _URI_USER.search(lower) is not None)
+
+
+def mask_uri(text: str) -> str:
+    """`text` (one URI, or any message that holds some) without passwords, tokens and secret-looking parameters."""
+    return _PARAMETER.sub(_mask_parameter, _USERINFO.sub(_mask_userinfo, text))
+
+
+def _mask_userinfo(match: re.Match[str]) -> str:
+    user, colon, _ = match["userinfo"].partition(":")
+    if colon:
+        return f"{match['scheme']}{user}:{MASK}@"
+    # Over HTTP a lone user name is nearly always a personal token; over SSH it is a name.
+    is_token = match["scheme"].lower().removeprefix("git+").startswith("http")
+    return f"{match['scheme']}{MASK if is_token else user}@"
+
+
+def _mask_parameter(match: re.Match[str]) -> str:
+    # `password_file` tells where a secret stands, and is none.
+    if not _SECRET_PARAMETER.search(match["name"]) or match["name"].lower().endswith("_file"):
+        return match[0]
+    return f"{match['lead']}{match['name']}={MASK}"
