@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +44,9 @@ def _all_runs(database: Database, spans: Sequence[Span], wanted: Wanted) -> Iter
     if len(spans) * PAGE < PARALLEL_FROM or processes == 1:
         yield from (_runs(database, wanted, span) for span in spans)
         return
+    import multiprocessing  # whoever walks nothing does not wait for them
+    from concurrent.futures import ProcessPoolExecutor
+
     with ProcessPoolExecutor(
         processes, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(database.path, wanted)
     ) as pool:
