@@ -7,10 +7,10 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sentinel_core.audit.events import NAMESPACE, Event, storable
+from sentinel_core.audit.event import NAMESPACE, Event, storable
 from sentinel_core.audit.instants import milliseconds, whole_ms
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.redaction import NONE, Redaction
+from sentinel_core.masking import mask_text
 
 BREAKER = "sentinel.breaker."
 FORMAT_VERSION = 1
@@ -48,7 +48,7 @@ def breaker_moved(
         **told,
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    subject = storable(str(facts["resource"]))
+    subject = storable(mask_text(str(facts["resource"])))
     return Event(
         str(identity), source, kind_of_event, subject, whole_ms(at), text.encode("utf-8", errors="backslashreplace")
     )

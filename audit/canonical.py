@@ -28,7 +28,7 @@ def read_canonical(data: bytes) -> tuple[Any, bytes]:
     """
     if (data.isascii() and b"\\u" not in data) or _is_basic(data):
         try:
-            value = _DECODER.decode(data.decode())
+            value = (_STRICT if _LONG in data.translate(_DIGITS) else _DECODER).decode(data.decode())
             return value, _ENCODER.encode(value).encode()
         except (_Uncommon, UnicodeError):
             pass
@@ -61,7 +61,11 @@ def _plain(text: str) -> float:
 
 
 _SURROGATES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89a-fA-F]")
-_DECODER = json.JSONDecoder(parse_float=_plain, parse_int=_small)
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG = b"0" * (_DIGITS_BELOW - 1)
+_DECODER = json.JSONDecoder(parse_float=_plain)
+"""For texts where no whole number can be too large, as there are nowhere so many digits."""
+_STRICT = json.JSONDecoder(parse_float=_plain, parse_int=_small)
 _ENCODER = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False, check_circular=False
 )

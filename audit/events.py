@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
-from sentinel_core.audit.errors import EventInvalid, SinkUnavailable
+from sentinel_core.audit.errors import SinkUnavailable
+from sentinel_core.audit.event import (
+    NAMESPACE,
+    Event,
+    EventSink,
+    RuleApplied,
+    RuleChanged,
+    RuleRejected,
+    dumps,
+    parse_event,
+    restore_event,
+    splice,
+    storable,
+)
 from sentinel_core.audit.excerpts import Excerpts
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
-from sentinel_core.audit.redact import Masker, mask_quoted, mask_text, needs_masking
+from sentinel_core.audit.redact import Masker, mask_problem, needs_masking
 from sentinel_core.audit.redaction import NONE, Redaction
+from sentinel_core.masking import mask_text
 from sentinel_core.rules import Problem, Revision, RuleSet, diff_rules
 from sentinel_core.rules import RuleRejected as Rejection
 
@@ -30,86 +42,16 @@ __all__ = [
     "SinkUnavailable",
     "event_source",
     "parse_event",
+    "restore_event",
     "rule_applied",
     "rule_changed",
     "rule_rejected",
+    "storable",
 ]
 
 FORMAT_VERSION = 1
 MAX_PROBLEMS = 100
 """Problems that one rejection carries in full; `problemCount` tells how many there were."""
-NAMESPACE = uuid.UUID("63eba109-e877-4492-b73b-d0a2ccd1d9c3")
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One fact. Unknown types are kept as they are, so that an older reader never loses a newer writer's events."""
-
-    id: str
-    source: str
-    type: str
-    subject: str
-    time: datetime
-    """Aware UTC, whole milliseconds."""
-    data: bytes = field(repr=False)
-    """The JSON object of the `data` member; kept as text because 10,000 rules are written once and read rarely."""
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """`data`, parsed anew at each call."""
-        payload = json.loads(self.data)
-        if not isinstance(payload, dict):
-            raise EventInvalid(f"event {self.id}: data is not a JSON object")
-        return payload
-
-    def to_json(self) -> bytes:
-        """The structured CloudEvents document, UTF-8."""
-        envelope = {
-            "specversion": "1.0",
-            "type": self.type,
-            "id": self.id,
-            "source": self.source,
-            "subject": self.subject,
-            "time": rfc3339(self.time),
-            "datacontenttype": "application/json",
-        }
-        return _splice(envelope, {"data": self.data})
-
-    def as_late(self) -> Event:
-        """The same fact, told after it took effect because the outbox could not be written before."""
-        return replace(self, data=self.data.replace(b'"late":false', b'"late":true', 1))
-
-
-@dataclass(frozen=True, slots=True)
-class RuleChanged(Event):
-    """The rules of one kind became others."""
-
-    TYPE: ClassVar[str] = "sentinel.rules.changed.v1"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleRejected(Event):
-    """A revision was refused whole; the rules that were active stay."""
-
-    TYPE: ClassVar[str] = "sentinel.rules.rejected.v1"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleApplied(Event):
-    """One instance runs one digest."""
-
-    TYPE: ClassVar[str] = "sentinel.rules.applied.v1"
-
-
-class EventSink(Protocol):
-    """Where the engine puts events before a swap is acknowledged."""
-
-    def append(self, events: Sequence[Event]) -> None:
-        """Returns when all of them are durable, in this order; known ids are left alone.
-
-        Called from subscription threads, never from the path of an entry. Raises SinkUnavailable and nothing else;
-        none of the events may then be counted as kept.
-        """
 
 
 def rule_changed(
@@ -154,7 +96,7 @@ def rule_changed(
         "newDigest": new.digest,
         "rollbackOf": _masked(revision.provenance.rollback_of),
     }
-    data = _splice(head, {"oldRules": old_text, "newRules": new_text, "changes": changes})
+    data = splice(head, {"oldRules": old_text, "newRules": new_text, "changes": changes})
     return RuleChanged(identity, event_from, RuleChanged.TYPE, kind, whole_ms(at), data)
 
 
@@ -188,8 +130,8 @@ def rule_rejected(
         "problemCount": len(rejection.problems),
         "problems": problems,
     }
-    source, subject = storable(revision.source), storable(kind_or_subject)
-    return RuleRejected(identity, source, RuleRejected.TYPE, subject, whole_ms(at), _dumps(head))
+    source, subject = storable(mask_text(revision.source)), storable(mask_text(kind_or_subject))
+    return RuleRejected(identity, source, RuleRejected.TYPE, subject, whole_ms(at), dumps(head))
 
 
 def rule_applied(
@@ -207,47 +149,14 @@ def rule_applied(
     identity = _identity(RuleApplied.TYPE, event_from, ruleset.kind, ruleset.digest, revision.version, instance)
     head = _head(environment, app, instance, revision, at, late=False)
     head |= {"kind": ruleset.kind, "digest": ruleset.digest, "activationMs": activation_ms}
-    return RuleApplied(identity, event_from, RuleApplied.TYPE, ruleset.kind, whole_ms(at), _dumps(head))
+    return RuleApplied(identity, event_from, RuleApplied.TYPE, ruleset.kind, whole_ms(at), dumps(head))
 
 
 def event_source(revision: Revision, kind: str, source: str | None = None) -> str:
     """A store's key holds one kind and is the source itself; a document holds several, so each gets `/<kind>`."""
-    base = storable(source or revision.source)
+    base = storable(mask_text(source or revision.source))
     is_one_kind = bool(revision.texts) and all(text.format == "json" for text in revision.texts)
     return base if is_one_kind or base.endswith(f"/{kind}") else f"{base}/{kind}"
-
-
-def parse_event(content: bytes | str) -> Event:
-    """Reads a structured CloudEvents document. Raises EventInvalid."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise EventInvalid(f"not a CloudEvents document: {error}") from error
-    if not isinstance(document, dict) or document.get("specversion") != "1.0":
-        raise EventInvalid('not a CloudEvents document: a JSON object with "specversion": "1.0" is needed')
-    attributes = [document.get(name) for name in ("id", "source", "type", "subject", "time")]
-    data = document.get("data")
-    if not all(isinstance(attribute, str) and attribute for attribute in attributes) or not isinstance(data, dict):
-        raise EventInvalid("id, source, type, subject and time must be texts, data an object")
-    identity, source, kind_of_event, subject, time = (storable(str(attribute)) for attribute in attributes)
-    try:
-        at = whole_ms(datetime.fromisoformat(time))
-    except (ValueError, OverflowError) as error:
-        raise EventInvalid(f"time is {time[:40]!r}; RFC 3339 with an offset is needed") from error
-    return restore_event(identity, source, kind_of_event, subject, at, _dumps(data))
-
-
-def restore_event(identity: str, source: str, kind_of_event: str, subject: str, at: datetime, data: bytes) -> Event:
-    """An event from its parts, as the class of its type."""
-    return _CLASSES.get(kind_of_event, Event)(identity, source, kind_of_event, subject, whole_ms(at), data)
-
-
-def storable(text: str) -> str:
-    """A text that any store can hold: a lone surrogate (bytes of a path that are no UTF-8) becomes `?`."""
-    return text if text.isascii() else text.encode("utf-8", errors="replace").decode()
-
-
-_CLASSES: dict[str, type[Event]] = {cls.TYPE: cls for cls in (RuleChanged, RuleRejected, RuleApplied)}
 
 
 def _identity(*parts: str | None) -> str:
@@ -257,7 +166,7 @@ def _identity(*parts: str | None) -> str:
 
 def _head(environment: str, app: str, instance: str, revision: Revision, at: datetime, *, late: bool) -> dict[str, Any]:
     made_by = revision.provenance
-    return {
+    head = {
         "formatVersion": FORMAT_VERSION,
         # First, so that `as_late` never meets a text that only looks like this member.
         "late": late,
@@ -266,18 +175,19 @@ def _head(environment: str, app: str, instance: str, revision: Revision, at: dat
         "instance": instance,
         "timestamp": milliseconds(at),
         "commitHash": made_by.commit_hash,
-        "author": _masked(made_by.author),
+        "author": made_by.author,
         "committedAt": made_by.committed_at and rfc3339(made_by.committed_at),
-        "message": _masked(made_by.message),
+        "message": made_by.message,
         "channel": made_by.channel,
-        "reason": _masked(made_by.reason),
-        "planId": _masked(made_by.plan_id),
-        "publishedBy": _masked(made_by.published_by),
+        "reason": made_by.reason,
+        "planId": made_by.plan_id,
+        "publishedBy": made_by.published_by,
         "publishedAt": made_by.published_at and rfc3339(made_by.published_at),
         "revisionSource": revision.source,
         "revision": revision.version,
         "observed": revision.observed,
     }
+    return {name: mask_text(value) if isinstance(value, str) else value for name, value in head.items()}
 
 
 def _sides(
@@ -286,18 +196,16 @@ def _sides(
     """Old list, new list and field changes as JSON, and what masked them."""
     changes = [] if initial else [change.to_json() for change in diff_rules(old, new)]
     if not (redaction.chosen or needs_masking(old.rules) or needs_masking(new.rules)):
-        return old.canonical, new.canonical, _dumps(changes), masker
-    sides = [_dumps(masker.value(json.loads(side.canonical))) for side in (old, new)]
-    return sides[0], sides[1], _dumps([masker.change(change, new.kind) for change in changes]), masker
+        return old.canonical, new.canonical, dumps(changes), masker
+    sides = [dumps(masker.value(json.loads(side.canonical))) for side in (old, new)]
+    return sides[0], sides[1], dumps([masker.change(change, new.kind) for change in changes]), masker
 
 
 def _problem(problem: Problem, excerpts: Excerpts, redaction: Redaction) -> dict[str, Any]:
-    hidden = redaction.hides(problem.path) or redaction.hides(problem.field) or redaction.is_named_in(problem.message)
-    message = mask_quoted(problem.message) if hidden else problem.message
     return {
         "code": problem.code,
         "severity": problem.severity,
-        "message": mask_text(message),
+        "message": mask_problem(problem, redaction).message,
         "file": problem.file,
         "line": problem.line,
         "column": problem.column,
@@ -312,15 +220,3 @@ def _problem(problem: Problem, excerpts: Excerpts, redaction: Redaction) -> dict
 
 def _masked(text: str | None) -> str | None:
     return None if text is None else mask_text(text)
-
-
-def _splice(head: dict[str, Any], members: dict[str, bytes]) -> bytes:
-    """A JSON object of `head` and members that are JSON already."""
-    tail = b"".join(b',"' + name.encode() + b'":' + text for name, text in members.items())
-    return _dumps(head)[:-1] + tail + b"}"
-
-
-def _dumps(value: Any) -> bytes:
-    # A lone surrogate (undecodable author, `\ud800` in a rule) is written as the JSON escape that it is.
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", errors="backslashreplace")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sentinel_core.audit.errors import AuditError, EventRefused, PublisherUnavailable
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.lease import Lease
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.contract import Publisher

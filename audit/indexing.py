@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from sentinel_core.audit.breaker import BREAKER
 from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
-from sentinel_core.audit.events import Event, RuleRejected, storable
+from sentinel_core.audit.event import Event, RuleRejected, storable
+from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.record import PURGED
 from sentinel_core.audit.store.contract import EventHead
 
@@ -26,47 +27,83 @@ class Indexed(NamedTuple):
     new: Any
 
 
-def read_event(event: Event) -> tuple[EventHead, list[Indexed], bytes]:
-    """Head, rows and canonical data of an event. Raises EventRefused where its data is not what its type promises."""
+class Columns(NamedTuple):
+    """The head of an event as stores keep it: the values of `chain.COLUMNS`."""
+
+    id: str
+    source: str
+    type: str
+    subject: str
+    environment: str | None
+    app: str | None
+    instance: str | None
+    channel: str | None
+    author: str | None
+    commit: str | None
+    reason: str | None
+    message: str | None
+    plan: str | None
+    document: str | None
+    revision: str | None
+    old_digest: str | None
+    new_digest: str | None
+    rollback_of: str | None
+    time: int
+    """ms since the epoch."""
+    initial: int
+    late: int
+    observed: int
+
+
+def read_columns(event: Event) -> tuple[Columns, list[Indexed], bytes]:
+    """Columns, rows and canonical data of an event. Raises EventRefused for data that is not what its type promises."""
     try:
         data, canonical = read_canonical(event.data)
-        return _head(event, data), list(_rows(event, data)), canonical
+        return _columns(event, data), list(_rows(event, data)), canonical
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, EventInvalid) as error:
         raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error
+
+
+def read_event(event: Event) -> tuple[EventHead, list[Indexed], bytes]:
+    """The same with the head as people are shown it."""
+    columns, rows, canonical = read_columns(event)
+    told = columns._asdict() | {name: bool(getattr(columns, name)) for name in ("initial", "late", "observed")}
+    return EventHead(**told | {"time": event.time}), rows, canonical
 
 
 _TEXTS = (
     "environment", "app", "instance", "channel", "author", "commitHash", "reason", "message", "planId",
     "revisionSource", "revision", "oldDigest",
 )  # fmt: skip
-"""Members of the data, in the order in which a head has them."""
+"""Members of the data, in the order in which the columns have them."""
+_NAMES = ("kind", "resource", "rule", "field")
+"""Those of a change."""
 _AUTHOR = _TEXTS.index("author")
 
 
-def _head(event: Event, data: dict[str, Any]) -> EventHead:
-    values: list[Any] = [
+def _columns(event: Event, data: dict[str, Any]) -> Columns:
+    get = data.get
+    texts = [
         value if value is None or (type(value) is str and value.isascii()) else _text(value)
-        for value in map(data.get, _TEXTS)
+        for value in map(get, _TEXTS)
     ]
-    values[_AUTHOR] = values[_AUTHOR] or _text(data.get("publishedBy"))
-    values.append(_text(data.get("newDigest") or data.get("contentDigest") or data.get("digest")))
-    values.append(_text(data.get("rollbackOf")))
-    values += [data.get(name) is True for name in ("initial", "late", "observed")]
-    return EventHead(event.id, event.source, event.type, event.subject, event.time, *values)
+    texts[_AUTHOR] = texts[_AUTHOR] or _text(get("publishedBy"))
+    texts.append(_text(get("newDigest") or get("contentDigest") or get("digest")))
+    texts.append(_text(get("rollbackOf")))
+    flags = [int(get(name) is True) for name in ("initial", "late", "observed")]
+    return Columns._make((event.id, event.source, event.type, event.subject, *texts, milliseconds(event.time), *flags))
 
 
 def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
     kind = _text(data.get("kind"))
     for change in data.get("changes") or ():
-        yield Indexed(
-            str(change["action"]),
-            _text(change.get("kind")) or kind,
-            _text(change.get("resource")),
-            _text(change.get("rule")),
-            _text(change.get("field")),
-            change.get("old"),
-            change.get("new"),
-        )
+        get = change.get
+        texts = [
+            value if value is None or (type(value) is str and value.isascii()) else _text(value)
+            for value in map(get, _NAMES)
+        ]
+        texts[0] = texts[0] or kind
+        yield Indexed._make((str(change["action"]), *texts, get("old"), get("new")))
     if data.get("initial") is True:
         for rule in data.get("newRules") or ():
             resource = _text(rule.get("resource"))

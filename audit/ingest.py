@@ -22,7 +22,7 @@ from sentinel_core.audit.errors import (
     PublisherMisconfigured,
     StoreUnavailable,
 )
-from sentinel_core.audit.events import Event, parse_event
+from sentinel_core.audit.event import Event, parse_event
 from sentinel_core.audit.kafka import clients
 from sentinel_core.audit.kafka.dead_letters import DeadLetter, DeadLetters
 from sentinel_core.audit.kafka.messages import Topics

@@ -11,7 +11,7 @@ from typing import Any
 
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import SinkUnavailable
-from sentinel_core.audit.events import Event, restore_event
+from sentinel_core.audit.event import Event, restore_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 
 APPLICATION_ID = 0x53_4F_42_31

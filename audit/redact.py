@@ -1,6 +1,6 @@
 """What must not be stored: credentials, and values that may belong to a person. Masked once, before an event exists.
 
-Credentials are found by how they are written (user information in a URI, `password=…`, well-known token shapes).
+Credentials are found by how they are written (`sentinel_core.masking`).
 Personal values are found by model field (`sentinel_core.audit.redaction`). Digests stay those of the true rules.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from types import UnionType
@@ -16,41 +17,24 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from sentinel_core.audit.redaction import NONE, OPEN, Redaction
+from sentinel_core.masking import MASK, mask_text, may_hold_secret
+from sentinel_core.rules import Problem
 
-MASK = "***"
-_URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
-"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
-_NAMED_SECRET = re.compile(
-    r"(?i)((?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|secret[_-]?key|"
-    r"credential|signature)[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*)[^\s\"'&,;}\])]+"
-)
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_TOKEN_SHAPE = re.compile(
-    r"\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|"
-    r"(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
-)
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""")
 
-_LITERALS = re.compile(r"\S+").findall(
-    "passw pwd secret token key credential signature bearer basic "
-    "ghp_ gho_ ghr_ ghs_ ghu_ github_pat_ glpat- xox akia asia sk- ltai eyj"
-)
+_SAID = re.compile(r"""(?<= is )[^\s"';,][^"';]*(?=[;,])""")
 _SCALARS = {str, int, float, bool, type(None)}
 
 
-def mask_text(text: str) -> str:
-    """The text with every credential in it replaced by `***`. Idempotent."""
-    text = _PRIVATE_KEY.sub(MASK, text)
-    text = _URI_USER.sub(f"{MASK}@", text)
-    text = _BEARER.sub(rf"\1 {MASK}", text)
-    text = _NAMED_SECRET.sub(rf"\1{MASK}", text)
-    return _TOKEN_SHAPE.sub(MASK, text)
+def mask_problem(problem: Problem, redaction: Redaction) -> Problem:
+    """The same without a value that is hidden: for whoever is not its author."""
+    hidden = redaction.hides(problem.path) or redaction.hides(problem.field) or redaction.is_named_in(problem.message)
+    return replace(problem, message=mask_quoted(problem.message)) if hidden else problem
 
 
 def mask_quoted(message: str) -> str:
-    """A message about a personal field: whatever it quotes is the value."""
-    return _QUOTED.sub(rf"\1{MASK}\1", message)
+    """A message about a personal field: whatever it quotes is the value, and so is what the field is said to be."""
+    return _QUOTED.sub(rf"\1{MASK}\1", _SAID.sub(MASK, message))
 
 
 def needs_masking(rules: Sequence[BaseModel]) -> bool:
@@ -64,9 +48,7 @@ def needs_masking(rules: Sequence[BaseModel]) -> bool:
             texts.update(values)
         elif any(values):
             return True
-    joined = "\n".join(filter(None, texts)).lower()
-    has_uri_user = "://" in joined and _URI_USER.search(joined) is not None
-    return has_uri_user or any(literal in joined for literal in _LITERALS)
+    return may_hold_secret("\n".join(filter(None, texts)))
 
 
 @lru_cache(maxsize=64)

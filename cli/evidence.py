@@ -14,7 +14,6 @@ from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target, library
 from sentinel_core.audit.kafka.topics import look
 from sentinel_core.audit.outbox import Outbox
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import Query
 from sentinel_core.cli.bounded import Bounded
@@ -22,6 +21,7 @@ from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.text import plural
+from sentinel_core.masking import mask_text
 from sentinel_core.observation.store import ObservationStore
 from sentinel_core.service import kafka_of
 from sentinel_core.settings import Settings, SettingsError

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.cli.bounded import Bounded
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.text import plural
 from sentinel_core.collectors.contract import Collector, number_of
+from sentinel_core.masking import mask_text
 from sentinel_core.service import collectors_of
 from sentinel_core.settings import Settings, SettingsError
 

@@ -109,8 +109,7 @@ def _words(error: BaseException) -> str:
 
 
 def _masked(text: str) -> str:
-    from sentinel_core.audit.redact import mask_text
-    from sentinel_core.datasources.uri import mask_uri
+    from sentinel_core.masking import mask_text, mask_uri
 
     return mask_text(mask_uri(text))
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.cli.bounded import Bounded
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
@@ -37,6 +36,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.following import Store, check_distinct
+from sentinel_core.masking import mask_text
 from sentinel_core.rules import Revision, RuleRejected, parse_revision
 from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.service import open_stores

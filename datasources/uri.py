@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-MASK = "***"
-_SECRET_NAME = re.compile(
-    r"pass|secret|token|credential|api_?key|access_?key|private_?key|auth|signature", re.IGNORECASE
-)
-_USERINFO = re.compile(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<userinfo>[^\s/?#'\":@]+:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]*)@", re.IGNORECASE
-)
-"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
-_PARAMETER = re.compile(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
+from sentinel_core.masking import MASK, mask_uri
+
+__all__ = ["MASK", "SourceUri", "mask_uri"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +41,3 @@ def _query(text: str) -> dict[str, str]:
     if twice:
         raise ValueError(f"parameter {twice[0]} is given twice")
     return dict(pairs)
-
-
-def mask_uri(text: str) -> str:
-    """`text` (one URI, or any message that holds some) without passwords, tokens and secret-looking parameters."""
-    return _PARAMETER.sub(_mask_parameter, _USERINFO.sub(_mask_userinfo, text))
-
-
-def _mask_userinfo(match: re.Match[str]) -> str:
-    user, colon, _ = match["userinfo"].partition(":")
-    if colon:
-        return f"{match['scheme']}{user}:{MASK}@"
-    # Over HTTP a lone user name is nearly always a personal token; over SSH it is a name.
-    is_token = match["scheme"].lower().removeprefix("git+").startswith("http")
-    return f"{match['scheme']}{MASK if is_token else user}@"
-
-
-def _mask_parameter(match: re.Match[str]) -> str:
-    # `password_file` tells where a secret stands, and is none.
-    if not _SECRET_NAME.search(match["name"]) or match["name"].lower().endswith("_file"):
-        return match[0]
-    return f"{match['lead']}{match['name']}={MASK}"

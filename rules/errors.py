@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from sentinel_core.masking import mask_text, may_hold_secret
+
 Severity = Literal["error", "warning"]
 
 
@@ -36,6 +38,13 @@ class Problem:
     """Position of the rule in its list, 0-based."""
     resource: str | None = None
     field: str | None = None
+
+    def __post_init__(self) -> None:
+        """A credential in a rule is in no message about it."""
+        for name in ("message", "path", "resource", "field"):
+            text = getattr(self, name)
+            if text and may_hold_secret(text):
+                object.__setattr__(self, name, mask_text(text))
 
     @property
     def location(self) -> str:

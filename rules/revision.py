@@ -19,11 +19,11 @@ class Provenance:
     author: str | None = None
     """As Git writes it: `Name <address>`; the operator's name for a console edit."""
     committed_at: datetime | None = None
-    message: str | None = None
+    message: str | None = field(default=None, repr=False)
     channel: str = "unknown"
     """git, console, cli, api, file or unknown."""
     environment: str | None = None
-    reason: str | None = None
+    reason: str | None = field(default=None, repr=False)
     plan_id: str | None = None
     published_by: str | None = None
     published_at: datetime | None = None
@@ -38,7 +38,7 @@ class SourceText:
 
     name: str
     """As messages shall call it, e.g. `sentinel-rules.yaml` or `nacos public/SENTINEL_GROUP/sentinel-flow-rules`."""
-    content: bytes
+    content: bytes = field(repr=False)
     format: str = "yaml"
     """`yaml` or `json`."""
 

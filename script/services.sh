@@ -23,7 +23,7 @@ get_services() {
 get_services_for() {
     case "$*" in "" | *services*) get_services; return ;; esac
     get_packages
-    case "$*" in *collectors*) get_kafka ;; esac
+    case "$*" in *collectors* | *audit* | *benchmarks*) get_kafka ;; esac
     case "$*" in *audit* | *opensearch* | *cli*) get_opensearch ;; esac
     case "$*" in *datasources* | *cli* | *nacos* | *interop*) get_nacos ;; esac
     case "$*" in *interop*) get_sentinel ;; esac

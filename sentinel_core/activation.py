@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sentinel_core.audit.events import Event, EventSink, rule_changed, rule_rejected
+from sentinel_core.audit.redact import mask_problem
 from sentinel_core.audit.redaction import Redaction
 from sentinel_core.datasources import Applied, Outcome
 from sentinel_core.datasources.layers import Layer, Layers
@@ -95,11 +96,14 @@ class Activation:
             rulesets = self._parse(kinds, revision)
             if restored:
                 rulesets = self._not_older(rulesets, revision, layer)
-        except RuleRejected as rejection:
+        except RuleRejected as found:
+            # Who reads logs and states is not the author.
+            problems = [mask_problem(problem, self.redaction) for problem in found.problems]
+            rejection = RuleRejected(problems, total=found.total)
             if not rejection.says_nothing:
                 with self.lock:
                     self._reject(kinds, revision, rejection)
-            raise
+            raise rejection from None
         outcome = self.activate(rulesets, revision, layer, silent=restored)
         self._tell_of_kept(kinds, rulesets, revision, layer)
         return Applied(outcome, frozenset(rulesets))

@@ -94,10 +94,20 @@ class BlockException(SentinelError):
             parts.append(f"retry after {self.retry_after} ms")
         if any(self.revision):
             parts.append(f"revision {self.revision}")
-        return ", ".join(parts) + "; " + self.hint.format(resource=self.resource)
+        return _masked(", ".join(parts) + "; " + self.hint.format(resource=self.resource))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_masked(self.resource)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.resource, self.__dict__.copy())
+
+
+def _masked(text: str) -> str:
+    """What is printed holds no credential, even if a resource or an origin is called by one."""
+    from sentinel_core.masking import mask_text  # with it comes all that reads rules
+
+    return mask_text(text)
 
 
 def _rebuild(cls: type[BlockException], resource: str, state: dict[str, Any]) -> BlockException:

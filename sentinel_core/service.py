@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentinel_core import datasources
 from sentinel_core.applied_events import AppliedEvents
-from sentinel_core.audit.errors import AuditError, KeyUnusable, StoreUnavailable
+from sentinel_core.audit.errors import AuditError, KeyUnusable, SinkUnavailable, StoreUnavailable
 from sentinel_core.audit.forwarder import Forwarder
+from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
@@ -127,9 +128,19 @@ class ServiceEngine(Engine):
 
     def status(self) -> dict[str, Any]:
         found = super().status()
+        found["audit"] |= self._delivery()
         if self.recorder is not None:
             found["observe"] = {"file": self.settings.observe.file, "error": self.recorder.error}
         return found
+
+    def _delivery(self) -> dict[str, Any]:
+        """What waits in the outbox, since when, and why it goes no further."""
+        try:
+            status = self.forwarder.status()
+        except SinkUnavailable as error:
+            return {"waiting": None, "parked": None, "oldest": None, "delivery": str(error)}
+        oldest = status.oldest and rfc3339(status.oldest)
+        return {"waiting": status.waiting, "parked": status.parked, "oldest": oldest, "delivery": status.last_error}
 
     def close(self, timeout_s: float | None = None) -> None:
         """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from ruamel.yaml.comments import CommentedMap
 
-from sentinel_core.datasources.uri import MASK, mask_uri
+from sentinel_core.masking import MASK, mask_uri
 
 PROJECT_FILE = "sentinel.yaml"
 ENV_PREFIX = "SENTINEL_"

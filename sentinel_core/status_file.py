@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sentinel_core import views
+from sentinel_core.audit.redact import Masker
+from sentinel_core.masking import may_hold_secret
 from sentinel_core.metrics.ticker import Ticked, Ticker
 
 if TYPE_CHECKING:
@@ -77,9 +79,15 @@ class StatusFile(Ticked):
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.new")
-        text = json.dumps(status, ensure_ascii=False, allow_nan=False)
+        text = _dumps(status)
+        if may_hold_secret(text):
+            text = _dumps(Masker().value(status))
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # half a surrogate as JSON escapes it
         temporary.replace(path)
+
+
+def _dumps(status: dict[str, Any]) -> str:
+    return json.dumps(status, ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sentinel_core.audit.breaker import BREAKER
-from sentinel_core.audit.events import Event, RuleApplied
+from sentinel_core.audit.event import Event, RuleApplied
 
 CONTENT_TYPE = b"application/cloudevents+json; charset=UTF-8"
 HEADERS = [("content-type", CONTENT_TYPE)]

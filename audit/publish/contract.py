@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 
 
 class Publisher(Protocol):

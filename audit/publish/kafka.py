@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sentinel_core.audit.errors import EventRefused, PublisherUnavailable
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.kafka.clients import abandon, lacks, producer
 from sentinel_core.audit.kafka.messages import HEADERS, Topics, key_of
 from sentinel_core.audit.kafka.target import Target, library

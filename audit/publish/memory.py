@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sentinel_core.audit.errors import EventRefused, PublisherUnavailable
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 
 
 class MemoryPublisher:

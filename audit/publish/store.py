@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sentinel_core.audit.errors import PublisherUnavailable, StoreUnavailable
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.store.contract import AuditStore
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from sentinel_core.audit.chain import ChainedStore, Linked
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.store.contract import AuditStore
 
 Ends = Mapping[str, int]

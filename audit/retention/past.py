@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sentinel_core.audit.chain import ChainedStore, Page
 from sentinel_core.audit.errors import EventInvalid
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.retention.record import PurgeRecord, read_record

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sentinel_core.audit.chain import START, Head, Linked
 from sentinel_core.audit.errors import PurgeFailed
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.lease import Lease
 from sentinel_core.audit.retention.contract import Ends, PurgingStore

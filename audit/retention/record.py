@@ -17,10 +17,10 @@ import rfc8785
 
 from sentinel_core.audit.chain import Head
 from sentinel_core.audit.errors import EventInvalid
-from sentinel_core.audit.events import NAMESPACE, Event
+from sentinel_core.audit.event import NAMESPACE, Event
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.audit.signing import SigningKey, VerifyKey
+from sentinel_core.masking import mask_text
 
 PURGED = "sentinel.audit.purged.v1"
 FORMAT_VERSION = 1

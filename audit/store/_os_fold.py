@@ -11,7 +11,8 @@ from typing import Any
 from sentinel_core.audit.instants import milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import Client, encode
 from sentinel_core.audit.store._os_layout import FIELDS, Names, key
-from sentinel_core.audit.store._write import FOLD_MS, Read
+from sentinel_core.audit.store._os_read import Read
+from sentinel_core.audit.store._write import FOLD_MS
 from sentinel_core.audit.store.contract import EventHead
 
 _MOST = 100

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.events import storable
+from sentinel_core.audit.event import storable
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
 from sentinel_core.audit.store._os_layout import (
     FIELDS,

@@ -24,8 +24,8 @@ from sentinel_core.audit.store._os_client import BUSY, Client, encode, refused, 
 from sentinel_core.audit.store._os_fold import Folding, Told
 from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
 from sentinel_core.audit.store._os_layout import Names, check, document, key
+from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
-from sentinel_core.audit.store._write import Read
 from sentinel_core.audit.store.contract import Ingested
 
 CHUNK, CHUNK_BYTES = 500, 4 * 2**20

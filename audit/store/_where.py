@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.events import storable
+from sentinel_core.audit.event import storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.store.contract import Condition, Query
 

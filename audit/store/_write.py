@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, START, link
-from sentinel_core.audit.indexing import Indexed
-from sentinel_core.audit.instants import milliseconds
+from sentinel_core.audit.indexing import Columns, Indexed
 from sentinel_core.audit.store._packing import pack
-from sentinel_core.audit.store.contract import EventHead
 
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
 
-_TIME = COLUMNS.index("time")
-_before_time = attrgetter(*COLUMNS[:_TIME])
 _JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 _ADD_EVENT = (
@@ -47,12 +42,8 @@ _SAME_OBSERVATION = """
 """
 
 
-class Read(NamedTuple):
-    """An event as it is to be stored: its head, its rows, its canonical data."""
-
-    head: EventHead
-    rows: Sequence[Indexed]
-    data: bytes
+Read = tuple[Columns, Sequence[Indexed], bytes]
+"""An event as it is to be stored: its columns, its rows, its canonical data."""
 
 
 class Writer:
@@ -60,9 +51,9 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection, batch: Sequence[Read]) -> None:
         self._connection = connection
-        names = json.dumps([(read.head.id, read.head.source) for read in batch])
+        names = json.dumps([(columns.id, columns.source) for columns, _, _ in batch])
         self._known = {(name, source): seq for name, source, seq in connection.execute(_KNOWN, (names,))}
-        sources = json.dumps(sorted({read.head.source for read in batch}))
+        sources = json.dumps(sorted({columns.source for columns, _, _ in batch}))
         self._heads = {source: (number, made) for source, number, made in connection.execute(_HEADS, (sources,))}
         self._last = int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
         self._events: list[tuple[Any, ...]] = []
@@ -73,13 +64,13 @@ class Writer:
 
     def add(self, read: Read) -> None:
         """A new event with its link; of one that is known only the sighting."""
-        head, time = read.head, milliseconds(read.head.time)
-        seq: int | None = self._known.get((head.id, head.source))
-        if seq is None and head.observed:
-            seq = self._fold(head, time)
+        columns = read[0]
+        seq: int | None = self._known.get((columns.id, columns.source))
+        if seq is None and columns.observed:
+            seq = self._fold(columns)
         if seq is None:
-            seq = self._append(read, time)
-        self._sightings.append((seq, head.instance or "", time))
+            seq = self._append(*read)
+        self._sightings.append((seq, columns.instance or "", columns.time))
 
     def flush(self) -> None:
         """Hands over what was added so far, and the new heads of the chains."""
@@ -93,32 +84,34 @@ class Writer:
         for written in (self._events, self._bodies, self._changes, self._sightings):
             written.clear()
 
-    def _append(self, read: Read, time: int) -> int:
-        head = read.head
+    def _append(self, columns: Columns, indexed: Sequence[Indexed], data: bytes) -> int:
         self._last += 1
         self.new += 1
-        columns = (*_before_time(head), time, int(head.initial), int(head.late), int(head.observed))
-        rows = [(place, time, *row[:5], _text(row.old), _text(row.new)) for place, row in enumerate(read.rows)]
-        number, previous = self._heads.get(head.source, (0, START))
-        made = link(previous, number + 1, read.data, columns, rows)
-        self._heads[head.source] = (number + 1, made)
-        self._known[head.id, head.source] = self._last
+        time, source = columns.time, columns.source
+        rows = [
+            (place, time, action, kind, resource, rule, field, _text(old), _text(new))
+            for place, (action, kind, resource, rule, field, old, new) in enumerate(indexed)
+        ]
+        number, previous = self._heads.get(source, (0, START))
+        made = link(previous, number + 1, data, columns, rows)
+        self._heads[source] = (number + 1, made)
+        self._known[columns.id, source] = self._last
         self._events.append((self._last, number + 1, previous, made, *columns))
-        self._bodies.append((self._last, pack(read.data)))
+        self._bodies.append((self._last, pack(data)))
         self._changes += [(self._last, *row) for row in rows]
         return self._last
 
-    def _fold(self, head: EventHead, time: int) -> int | None:
+    def _fold(self, seen: Columns) -> int | None:
         """The stored event that is another host's observation of the same change. Its id is noted, so that a repeat of
         this one is known; an event that this instance already told of is never the same: it came back to it."""
         self.flush()
-        values = (head.source, head.new_digest, time, FOLD_MS, head.type, head.old_digest, head.instance or "")
+        values = (seen.source, seen.new_digest, seen.time, FOLD_MS, seen.type, seen.old_digest, seen.instance or "")
         found: tuple[int] | None = self._connection.execute(_SAME_OBSERVATION, values).fetchone()
         if found is None:
             return None
         (seq,) = found
-        self._connection.execute("INSERT INTO folded VALUES (?, ?, ?)", (head.id, head.source, seq))
-        self._known[head.id, head.source] = seq
+        self._connection.execute("INSERT INTO folded VALUES (?, ?, ?)", (seen.id, seen.source, seq))
+        self._known[seen.id, seen.source] = seq
         return seq
 
 

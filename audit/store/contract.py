@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.instants import rfc3339
 
 Test = Literal["is", "like", "contains", "starts", "=", "<", "<=", ">", ">="]

@@ -15,7 +15,7 @@ from typing import Any
 from sentinel_core.audit.chain import Head, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreUnavailable
-from sentinel_core.audit.events import Event, restore_event, storable
+from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
 from sentinel_core.audit.store._os_client import Client, encode
 from sentinel_core.audit.store._os_layout import (
@@ -31,10 +31,10 @@ from sentinel_core.audit.store._os_layout import (
     unpacked,
 )
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
+from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
 from sentinel_core.audit.store._os_write import Writer
-from sentinel_core.audit.store._write import Read
 from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
 from sentinel_core.audit.store.sqlite import SHORTEST_ID
 

@@ -15,8 +15,8 @@ from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
-from sentinel_core.audit.events import Event, restore_event, storable
-from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.event import Event, restore_event, storable
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 from sentinel_core.audit.retention.contract import Ends
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
@@ -25,7 +25,7 @@ from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
-from sentinel_core.audit.store._write import Read, Writer
+from sentinel_core.audit.store._write import Writer
 from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting
 
 SHORTEST_ID = 8
@@ -79,7 +79,7 @@ class SqliteStore:
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
-        batch = [Read(*read_event(event)) for event in events]
+        batch = [read_columns(event) for event in events]
         with self._database.write() as connection:
             writer = Writer(connection, batch)
             for read in batch:
@@ -115,7 +115,7 @@ class SqliteStore:
 
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
-        read = Read(*read_event(event))
+        read = read_columns(event)
         with self._database.write() as connection:
             found = connection.execute(LAST_PURGE).fetchone()
             if (found and found[0]) != (after and after.id):

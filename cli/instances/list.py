@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from sentinel_core.audit.redact import mask_text
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.instances.found import DEAD, Instance, coloured, found, say_whose, seconds
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
 from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.masking import mask_text
 from sentinel_core.rules.ruleset import SHORT
 
 

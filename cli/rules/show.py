@@ -94,7 +94,7 @@ def revision_json(revision: Revision) -> dict[str, Any]:
 
 def masked(provenance: Provenance) -> Provenance:
     """Without the credentials that somebody wrote into a commit message or a trailer; as events carry it."""
-    from sentinel_core.audit.redact import mask_text
+    from sentinel_core.masking import mask_text
 
     texts: dict[str, Any] = {
         name: getattr(provenance, name) for name in ("author", "message", "reason", "plan_id", "rollback_of")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sentinel_core.entry import Blocked
 from sentinel_core.errors import exception_class
+from sentinel_core.masking import mask_text
 from sentinel_core.metrics.metric_file import append, local
 from sentinel_core.metrics.ticker import Ticked, Ticker
 
@@ -94,7 +95,7 @@ class BlockLog(Ticked):
                     del self._counts[each]
 
     def _line(self, second: int, key: str, count: int) -> str:
-        return f"{local(second, self._zone):%Y-%m-%d %H:%M:%S}|1|{key}|{count},0\r\n"
+        return f"{local(second, self._zone):%Y-%m-%d %H:%M:%S}|1|{mask_text(key)}|{count},0\r\n"
 
     def _roll(self) -> None:
         if not self._path.exists() or self._path.stat().st_size < self._max_bytes:

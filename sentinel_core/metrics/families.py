@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentinel_core.clock import SECOND
 from sentinel_core.datasources import State
+from sentinel_core.masking import mask_name
 from sentinel_core.stats import Totals
 
 if TYPE_CHECKING:
@@ -91,14 +92,28 @@ class Family:
     def samples(self, reading: Reading) -> list[Sample]:
         """As `read`, but what cannot be read is left out, and the log says so: monitoring must not go blind for it."""
         try:
-            return [sample._replace(labels=tuple(map(_writable, sample.labels))) for sample in self.read(reading)]
+            told: dict[tuple[str, ...], Sample] = {}
+            for sample in self.read(reading):
+                labels = tuple(map(_writable, sample.labels))
+                told[labels] = self._together(told.get(labels), sample._replace(labels=labels))
+            return list(told.values())
         except Exception as error:  # noqa: BLE001 (an outbox that cannot be read, say, must not hide the rest)
             logger.warning("metric %s cannot be read: %s", self.name, error)
             return []
 
+    def _together(self, told: Sample | None, sample: Sample) -> Sample:
+        """Names that differ in a credential alone are one: the same labels twice would end every scrape."""
+        if told is None:
+            return sample
+        if self.type in {"counter", "summary"}:
+            return sample._replace(value=told.value + sample.value, number=told.number + sample.number)
+        return max(told, sample)
+
 
 def _writable(label: str) -> str:
-    """A label that can be sent: names come from outside, and half a surrogate in one would end every scrape."""
+    """A label that can be sent: names come from outside, and half a surrogate in one would end every scrape; a
+    credential in one would be everywhere."""
+    label = mask_name(label)
     return label if label.isascii() else label.encode("utf-8", "backslashreplace").decode()
 
 

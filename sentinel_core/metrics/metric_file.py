@@ -18,6 +18,8 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
+from sentinel_core.masking import mask_name
+
 _PAIR = struct.Struct(">qq")
 _UNSAFE = re.compile(r"[|\r\n]")
 _FIELDS = 8
@@ -40,7 +42,7 @@ class Line(NamedTuple):
 
     def text(self, zone: tzinfo | None) -> str:
         at = local(self.second, zone)
-        name = _UNSAFE.sub("_", self.resource)
+        name = _UNSAFE.sub("_", mask_name(self.resource))
         return "|".join(map(str, (self.second * 1000, f"{at:%Y-%m-%d %H:%M:%S}", name, *self[2:]))) + "\n"
 
 

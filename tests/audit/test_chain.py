@@ -8,7 +8,7 @@ import signal
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 import rfc8785
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, Head, link
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.events import Event, restore_event
 from sentinel_core.audit.store import _layout
 from sentinel_core.audit.store.contract import Ingested
 from sentinel_core.audit.store.opensearch import OpenSearchStore
@@ -49,6 +49,53 @@ def test_the_format_never_changes() -> None:
     columns: list[Any] = [*COLUMNS[:-4], 0, 0, 0, 0]
     made = link(START, 1, b"{}", columns, [[*ROW]]).hex()
     assert made == "0411f8b0fe4846cbc5488c115ea340c2f78eacf39cbdf7d777f81514bcbf83cb"
+
+
+CHANGED = b'{"formatVersion":1,"late":false,"environment":"prod","app":"order","instance":"i-1","channel":"git",'
+CHANGE = b'{"action":"change","resource":"pay","rule":"flow/pay/default","field":"count","old":20,"new":%b}'
+DATA: list[tuple[str, bytes]] = [
+    (
+        "sentinel.rules.changed.v1",
+        CHANGED + b'"author":"Chen <c@example.com>","commitHash":"9f1c2ab","reason":"sale","message":"Raise\\n\\nsale",'
+        b'"planId":"p-1","revisionSource":"/prod/git/rules","revision":"9f1c2ab","oldDigest":"aa","newDigest":"bb",'
+        b'"rollbackOf":null,"kind":"flow","initial":false,"observed":false,"changes":[' + CHANGE % b"25.0" + b","
+        + CHANGE % b"0.5" + b","
+        + CHANGE % b'{"z": 1, "a": "\xc3\xa9"}' + b"]}",
+    ),
+    (
+        "sentinel.rules.changed.v1",
+        CHANGED + '"author":null,"publishedBy":"操作员","late":true,"kind":"flow","initial":true,'.encode()
+        + b'"observed":true,"newDigest":"cc","newRules":[{"resource":"r\xc3\xa9","count":1e-7,"limitApp":"x"},'
+        b'{"resource":"b","bizMetricType":"FAIL"}]}',
+    ),
+    (
+        "sentinel.rules.rejected.v1",
+        CHANGED + b'"contentDigest":"dd","problems":[{"severity":"error","code":"SR1","message":"\\u20ac","file":"f",'
+        b'"line":3,"column":7,"kind":"flow","resource":"r","path":"$[0]","field":"count"},{"severity":"warning"}]}',
+    ),
+    (
+        "sentinel.breaker.open.v1",
+        CHANGED + b'"kind":"degrade","resource":"r","rule":"degrade/r","before":"CLOSED","after":"OPEN","value":0.25}',
+    ),
+    ("sentinel.of.tomorrow.v9", b'{"environment":{"a":[1]},"app":7,"instance":true,"big":1152921504606846977}'),
+    ("sentinel.of.tomorrow.v9", '{"half":"\\ud800","\ufb33":1,"😀":2}'.encode()),
+]  # fmt: skip
+"""A bit of everything that has been stored in one way or another."""
+HASH = "2bfae55c53bd2c71c0a8288437e1da71604b9eb4f2926aacf7c0e25db721983b"
+
+
+def test_what_a_store_makes_of_events_never_changes(store: Store) -> None:
+    """Stores out there hold these hashes, and checkpoints vouch for them."""
+    at = datetime(2026, 11, 25, 6, 30, 0, 123000, tzinfo=UTC)
+    store.ingest(
+        [
+            restore_event(f"id-{number}", "/prod/git/rules/flow", kind, "flow", at + timedelta(seconds=number), data)
+            for number, (kind, data) in enumerate(DATA)
+        ]
+    )
+    (head,) = store.heads()
+    assert (head.number, head.hash.hex()) == (len(DATA), HASH)
+    assert_sound(store, len(DATA))
 
 
 def test_numbers_count_from_one_in_each_source(store: Store, events: list[Event]) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentinel_core.audit.redact import Masker, mask_text
+from sentinel_core.audit.redact import Masker
+from sentinel_core.masking import mask_text
 from sentinel_core.rules import Problem
 
 SECRETS = {
