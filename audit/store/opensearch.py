@@ -14,9 +14,10 @@ from typing import Any
 
 from sentinel_core.audit.chain import Head, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
-from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreUnavailable
+from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.store._os_arrival import arrived
 from sentinel_core.audit.store._os_client import Client, encode
 from sentinel_core.audit.store._os_layout import (
     DATA,
@@ -41,6 +42,7 @@ from sentinel_core.audit.store.sqlite import SHORTEST_ID
 _MOST_EVENTS = 1000
 """Looked at in one search."""
 _MOST_SIGHTINGS = 10_000
+_WHOLE_EVENTS = 64
 _FRESH_S = 1.0
 _WITHOUT_DATA = {"excludes": [DATA]}
 
@@ -126,6 +128,31 @@ class OpenSearchStore:
         head, _ = self._read(hits[0]["_source"])
         data = unpacked(hits[0]["_source"][DATA])
         return restore_event(head.id, head.source, head.type, head.subject, head.time, data)
+
+    def arrived(self, query: Query) -> Page:
+        """See `ArrivalStore`; source by source, as there is no other order of arrival."""
+        tests = [matcher(condition) for condition in query.conditions]
+        there = {head.source: head.number for head in self.heads()}
+        found = False
+
+        def search(asked: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+            nonlocal found
+            if not found:  # what the chains tell of must be found, whoever wrote it
+                found = self._wrote = True
+            return [hit["_source"] for hit in self._hits({**asked, "_source": _WITHOUT_DATA})]
+
+        return arrived(query, there, tests, search, self._read)
+
+    def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
+        """See `ArrivalStore`."""
+        found: dict[tuple[str, str], Event] = {}
+        ids = {"terms": {FIELDS["id"]: sorted({head.id for head in heads})}}
+        asked = {"query": {"bool": {"filter": [ids]}}, "sort": [{name: "asc"} for name in ORDER]}
+        for held in self._events(asked, None, _WHOLE_EVENTS):
+            head, _ = self._read(held)
+            data = unpacked(held[DATA])
+            found[head.id, head.source] = restore_event(head.id, head.source, head.type, head.subject, head.time, data)
+        return [found[head.id, head.source] for head in heads if (head.id, head.source) in found]
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """See `AuditStore`."""
@@ -219,9 +246,7 @@ class OpenSearchStore:
     def _check_it_exists(self, told: Mapping[str, Any]) -> None:
         shards = told["_shards"]
         if self._read_only and shards["total"] == 0:
-            raise StoreUnavailable(
-                f"{self.target}: there is no audit store yet; it is made when the first event arrives"
-            )
+            raise StoreMissing(f"{self.target}: there is no audit store yet; it is made when the first event arrives")
         if shards.get("failed"):
             raise StoreUnavailable(f"{self.target}: part of the index cannot be read now: {encode(shards)[:300]}")
 

@@ -6,21 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store._where import select
-from sentinel_core.audit.store.contract import END, Condition, Query
+from sentinel_core.audit.store.contract import END, ArrivalStore, Condition, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 
 
-@pytest.fixture
-def store(sqlite: SqliteStore) -> SqliteStore:
-    return sqlite
-
-
 def arrived(
-    store: SqliteStore, after: str | None = None, *conditions: Condition, limit: int = 3
+    store: ArrivalStore, after: str | None = None, *conditions: Condition, limit: int = 3
 ) -> tuple[list[Any], str]:
     """New values of all rows behind a position, in the order of arrival, and the position at the end."""
     found: list[Any] = []
@@ -33,7 +26,7 @@ def arrived(
             return found, after
 
 
-def test_events_come_in_the_order_in_which_they_arrived(store: SqliteStore, history: Any, flow: Any) -> None:
+def test_events_come_in_the_order_in_which_they_arrived(store: ArrivalStore, history: Any, flow: Any) -> None:
     events = [history.commit("flow", [flow(count=count), flow("other", count=count)]) for count in range(1, 6)]
     for number in (4, 2, 0, 3, 1):
         store.ingest([events[number]])
@@ -41,7 +34,7 @@ def test_events_come_in_the_order_in_which_they_arrived(store: SqliteStore, hist
     assert arrived(store, None, Condition("count", ">", (3,)))[0] == [5, 5, 4, 4]
 
 
-def test_what_arrives_after_a_position_is_met_once_whatever_its_time(store: SqliteStore, events: list[Event]) -> None:
+def test_what_arrives_after_a_position_is_met_once_whatever_its_time(store: ArrivalStore, events: list[Event]) -> None:
     store.ingest(events[3:6])
     end = store.arrived(Query(after=END))
     assert (end.rows, arrived(store, end.next)[0]) == ((), [])
@@ -61,26 +54,28 @@ def test_what_arrives_after_a_position_is_met_once_whatever_its_time(store: Sqli
 
 
 def test_a_position_of_a_store_that_was_made_anew_loses_nothing(
-    store: SqliteStore, events: list[Event], tmp_path: Path
+    sqlite: SqliteStore, events: list[Event], tmp_path: Path
 ) -> None:
-    store.ingest(events)
-    _, end = arrived(store)
+    sqlite.ingest(events)
+    _, end = arrived(sqlite)
     other = SqliteStore(tmp_path / "anew.db")
     other.ingest(events[4:6])
     assert arrived(other, end)[0] == [5, 6]
 
 
-def test_pages_in_the_order_of_arrival_are_one_walk_through_the_events(store: SqliteStore, events: list[Event]) -> None:
-    store.ingest(events)
+def test_pages_in_the_order_of_arrival_are_one_walk_through_the_events(
+    sqlite: SqliteStore, events: list[Event]
+) -> None:
+    sqlite.ingest(events)
     query = Query((Condition("resource", "is", ("payment_invoke",)),), after="0.3.-1")
     statement, values = select(query, "e.id", by_arrival=True)
-    with store._database.read() as connection:
+    with sqlite._database.read() as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert plan[0] == "SEARCH e USING INTEGER PRIMARY KEY (rowid>?)"
     assert not any("TEMP B-TREE" in step for step in plan), plan
 
 
-def test_whole_events_come_in_the_order_in_which_they_are_asked_for(store: SqliteStore, events: list[Event]) -> None:
+def test_whole_events_come_in_the_order_in_which_they_are_asked_for(store: ArrivalStore, events: list[Event]) -> None:
     other = replace(events[3], source="/other")
     store.ingest([*events, other])
     heads = {(row.event.id, row.event.source): row.event for row in store.query(Query()).rows}

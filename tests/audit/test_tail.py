@@ -10,7 +10,7 @@ import pytest
 from sentinel_core.audit import tail as module
 from sentinel_core.audit.errors import StoreMissing
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.store.contract import Page, Query
+from sentinel_core.audit.store.contract import ArrivalStore, Page, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.tail import Tail
 
@@ -21,24 +21,24 @@ def news(tail: Tail) -> list[object]:
 
 
 def test_it_begins_with_the_newest_oldest_first_and_goes_on_with_what_arrives(
-    sqlite: SqliteStore, events: list[Event]
+    store: ArrivalStore, events: list[Event]
 ) -> None:
-    sqlite.ingest(events[3:6])
-    tail = Tail(sqlite, Query())
+    store.ingest(events[3:6])
+    tail = Tail(store, Query())
     assert [row.new for row in tail.last(2)] == [5, 6]
     assert news(tail) == []
-    sqlite.ingest([events[1], events[6]])
+    store.ingest([events[1], events[6]])
     assert news(tail) == [2, 7], "late ones, too"
-    sqlite.ingest(events[1:8])
+    store.ingest(events[1:8])
     assert news(tail) == [3, 8], "and nothing twice"
     assert news(tail) == []
 
 
-def test_none_of_the_newest_is_asked_for(sqlite: SqliteStore, events: list[Event]) -> None:
-    sqlite.ingest(events[:5])
-    tail = Tail(sqlite, Query())
+def test_none_of_the_newest_is_asked_for(store: ArrivalStore, events: list[Event]) -> None:
+    store.ingest(events[:5])
+    tail = Tail(store, Query())
     assert tail.last(0) == ()
-    sqlite.ingest(events)
+    store.ingest(events)
     assert news(tail) == [6, 7, 8, 9, 10]
 
 
@@ -61,12 +61,12 @@ def test_what_arrives_while_the_newest_are_read_is_told_once(
 
 
 def test_many_that_arrive_at_once_come_page_by_page(
-    sqlite: SqliteStore, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    store: ArrivalStore, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", 3)
-    tail = Tail(sqlite, Query())
+    tail = Tail(store, Query())
     assert tail.last(5) == ()
-    sqlite.ingest(events[1:])
+    store.ingest(events[1:])
     assert [[row.new for row in rows] for rows in tail.new()] == [[2, 3, 4], [5, 6, 7], [8, 9, 10]]
 
 
