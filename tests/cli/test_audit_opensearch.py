@@ -72,6 +72,10 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     assert ended.code == 0, ended.err
     assert "25" in ended.out
 
+    exported = [json.loads(line) for line in sentinelctl("audit", "export", "type:changed").out.splitlines()]
+    assert [each["data"]["changes"][0]["new"] for each in exported if not each["data"]["initial"]] == [25]
+    assert "20 → 25" in sentinelctl("audit", "tail", "-n", "5").out
+
     assert sentinelctl("audit", "checkpoint").code == 0
     ended = sentinelctl("audit", "verify")
     assert (ended.code, ended.err.startswith("Sound:")) == (0, True), ended
