@@ -222,6 +222,20 @@ def test_drift_tells_on_which_side_a_rule_is(plain: Shop) -> None:
     assert "1 only in store, 1 only in git" in found.err
 
 
+def test_what_runs_in_one_environment_goes_to_the_next_with_its_author(here: Path, sentinelctl: Run) -> None:
+    etcd.needed()
+    staging, prod = (etcd.shared().uri(f"/{name}/{here.parent.name}") for name in ("staging", "prod"))
+    shop = Shop(here, staging, sentinelctl)
+    ok(shop.run("rules", "publish", "--yes"))
+    shop.commit(25, "Not there yet")
+    promoted = ok(shop.run("rules", "publish", staging, "--store", prod, "--env", "prod", "--yes"))
+    assert "+ payment_invoke  qps ≤ 20" in promoted.err
+    (revision,) = json.loads(ok(shop.run("rules", "show", prod, "-o", "json")).out)["revisions"]
+    assert revision["author"] == "Ada Example <ada@example.org>"
+    assert (revision["reason"], revision["channel"]) == ("opening day", "git")
+    assert "Nothing to do" in ok(shop.run("rules", "plan", staging, "--store", prod)).err
+
+
 def test_a_write_is_confirmed(plain: Shop) -> None:
     refused = plain.run("rules", "publish")
     assert refused.code == Exit.USAGE
