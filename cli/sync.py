@@ -67,6 +67,11 @@ def sync(app: App, git: str, store: str | None, once: bool, interval: str, drift
         datasources.mask_uri(uris[0]), app.environment, guards, guards.max_bytes, drift=drift, published_by=actor()
     )
     with opened(app, git) as source, opened(app, uris[0]) as target:
+        if not isinstance(source, datasources.GitSource):
+            raise BadSettings(
+                f"{source.uri} is no Git repository, so nothing is committed there",
+                next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
+            )
         found = look(source, target, settings)
         app.out.show(_view(found))
         while not once and not app.out.closed:

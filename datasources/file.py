@@ -340,8 +340,9 @@ class FileSource:
         """In a hidden file beside the file or folder."""
         place = _note_place(Path(os.path.realpath(item.key)), name)
         try:
-            with place.open("rb") as file:
-                return file.read(_NOTE_BYTES)
+            if not stat.S_ISREG(place.stat().st_mode):
+                raise SourceMisconfigured(f"{place} is no file; remove it")
+            return place.read_bytes()[:_NOTE_BYTES]
         except FileNotFoundError:
             return None
         except OSError as error:

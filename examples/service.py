@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sentinel_core import BlockException, Engine
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 
 CALLS_PER_SECOND = {"payment_invoke": 80.0, "order_create": 40.0, "stock_query": 40.0}
 

@@ -45,6 +45,8 @@ class Objection:
     """What it found, and the limit."""
     resources: tuple[str, ...] = ()
     """Of the rules that it is about, without repetition."""
+    digest: str | None = None
+    """Of the rules that are under quarantine."""
 
     def to_json(self) -> dict[str, object]:
         """Every field."""
@@ -112,10 +114,10 @@ def _zeros(kind: Kind, changes: Sequence[Change]) -> Iterator[Objection]:
 
 
 def _unprotected(old: SETS, new: SETS) -> Iterator[Objection]:
-    """Resources that have rules and would have none at all. Where a kind is emptied or shrinks, that is told there."""
+    """Resources that have rules and would have none at all."""
     after = {**old, **new}
     left = {rule.resource for rules in after.values() for rule in rules}
-    for kind in (kind for kind in KINDS if kind in new and kind in old and new[kind].rules):
+    for kind in (kind for kind in KINDS if kind in new and kind in old):
         lost = tuple(dict.fromkeys(rule.resource for rule in old[kind] if rule.resource not in left))
         if lost:
             yield Objection(

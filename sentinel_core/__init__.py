@@ -41,10 +41,10 @@ from sentinel_core.errors import (
     SystemBlockException,
 )
 from sentinel_core.options import Statistics
-from sentinel_core.start import start
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
+    from sentinel_core.starting import start
 
 __all__ = [
     "AuthorityException",
@@ -77,13 +77,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The engine is loaded when it is first asked for: `sentinelctl --help` and an import of the errors do without."""
+    """The engine is loaded when it is first asked for: `sentinelctl --help` and an import of the errors do without. So
+    is all that a service needs, when `start` is imported: starting itself is then quick."""
     if name == "Engine":
         from sentinel_core.engine import Engine
 
         return Engine
+    if name == "start":
+        from sentinel_core.starting import start
+
+        return start
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "Engine"})
+    return sorted({*globals(), "Engine", "start"})

@@ -6,9 +6,9 @@ import click
 
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
-from sentinel_core.cli.rules.proposing import confirm, count_line, plan_view, show_changes, uri_of, write
+from sentinel_core.cli.rules.proposing import confirm, count_line, plan_view, show_changes, stale_plan, uri_of, write
 from sentinel_core.cli.stores import opened
-from sentinel_core.publishing import PlanInvalid, read_plan
+from sentinel_core.publishing import PlanInvalid, PlanStale, examine, read_plan
 
 
 @click.command()
@@ -28,9 +28,19 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
         raise UsageProblem(str(error), next_step="sentinelctl rules plan -o FILE") from error
     except OSError as error:
         raise UsageProblem(f"{plan}: cannot be read: {error.strerror}", next_step="check the path") from error
+    app.env = made.environment
+    if not made.steps:
+        app.out.show(plan_view(made, None))
+        app.out.say("Nothing to do: these rules stood there when the plan was made.")
+        return Exit.DONE
     show_changes(app, made)
     app.out.say(count_line(made))
     if dry_run:
+        with opened(app, uri_of(app, made)) as source:
+            try:
+                examine(made, source)
+            except PlanStale as stale:
+                raise stale_plan(made, stale) from stale
         app.out.show(plan_view(made, None))
         app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE

@@ -18,7 +18,7 @@ from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.stores import store_uris
 from sentinel_core.cli.text import Span, Styled
-from sentinel_core.rules import Kind
+from sentinel_core.rules import Kind, RuleSet
 
 DIRECTIONS = {"add": "only_in_store", "remove": "only_in_git", "change": "changed"}
 """By the action that leads from Git to the store."""
@@ -37,13 +37,18 @@ def drift(app: App, what: str | None, store: str | None, kind: Kind | None) -> i
     WHAT is what should stand there (default: the rules as code at HEAD). Each difference says whether a rule is only in
     Git, only in the store or another one there, and whose edit of that kind stands in the store.
 
+    \b
+    sentinelctl rules drift                     the last commit against the stores of the settings
+    sentinelctl rules drift git:v1.4 --store etcd://localhost:2379/prod
+
     Exit code 0 and no output: no drift; 1: drift.
     """
     wanted = resolve(app, "git:HEAD" if what is None else what, kind)
     if store is None:
         store_uris(app)  # says what to write where there is none
-    standing = resolve(app, "live" if store is None else store, kind)
-    difference = compare(wanted.sets, standing.sets)
+    standing = resolve(app, "live" if store is None else store, kind, may_be_empty=True)
+    lost = {kind: RuleSet.empty(kind) for kind in wanted.sets if kind not in standing.sets}
+    difference = compare(wanted.sets, {**standing.sets, **lost})
     say_unmanaged(app, difference, wanted, standing)
     app.out.show(_view(difference, wanted, standing))
     if not difference.count:
@@ -63,7 +68,7 @@ def _changes(difference: Difference) -> Iterator[tuple[Kind, Mapping[str, Any]]]
 
 def _owner(standing: Side, kind: Kind, change: Mapping[str, Any]) -> dict[str, Any]:
     """Whose edit of the kind stands in the store; of a rule that is missing there, too."""
-    rules = standing.sets[kind]
+    rules = standing.sets.get(kind, RuleSet.empty(kind))
     rule = next((each for each in rules if each.path == change["rule"]), None)
     revision = rules.owner(rule).revision if rule is not None else rules.revision
     if revision is None:

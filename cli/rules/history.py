@@ -103,7 +103,7 @@ def _view(entries: Sequence[Entry]) -> View:
 
 def _row(each: Entry, *, wide: bool) -> list[Span]:
     provenance = masked(each.revision.provenance)
-    when = provenance.committed_at or provenance.published_at
+    when = provenance.published_at or provenance.committed_at
     row: list[Span] = [
         str(each.number),
         local(when) if when else "–",

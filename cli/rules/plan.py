@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from sentinel_core.cli.app import App, env_option, output_options_by_name, pass_app
-from sentinel_core.cli.exits import CommandError, Exit
+from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
+from sentinel_core.cli.output import FORMATS
 from sentinel_core.cli.rules.inputs import shown
 from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.rules.proposing import (
@@ -68,19 +69,26 @@ def plan(
     """
     if detailed_exitcode:
         app.code_of_errors = 1
+    if out is not None and (str(out) == "-" or (out.exists() and not out.is_file())):
+        raise UsageProblem(f"{out} is no file that a plan can be kept in", next_step="name a file with -o")
+    if out is not None and str(out) in FORMATS:
+        raise UsageProblem(
+            f"-o names the file of the plan here, and {out} is a form", next_step=f"write --output {out}, or -o ./{out}"
+        )
     with target(app, store) as named:
-        proposal = propose(app, named, what, kind, reason, allowed_among(flags))
+        proposal = propose(app, named, what, kind, reason, allowed_among(flags), store)
     made = proposal.plan
     app.out.show(plan_view(made, proposal))
     if not made.steps:
         app.out.say("Nothing to do: these rules stand there.")
     check_guards(app, proposal)
-    if made.steps:
+    if made.steps and not proposal.overruled:
         app.out.say("guards: ok")
-    if out is not None and made.steps:
-        check_reason(made)
+    if out is not None:
+        if made.steps:
+            check_reason(made)
         try:
-            write_plan(made, out)
+            write_plan(made, out.resolve())
         except OSError as error:
             raise CommandError(
                 f"{out}: cannot be written: {error.strerror}", next_step="name another file with -o"

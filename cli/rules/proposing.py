@@ -16,9 +16,10 @@ from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProble
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.diff import Difference, change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
+from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.stores import opened, store_uris
-from sentinel_core.cli.text import Span, Styled
+from sentinel_core.cli.text import Span, Styled, visible
 from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.contract import Absent, Readable
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
@@ -72,13 +73,17 @@ def propose(
     kind: Kind | None,
     reason: str | None,
     allowed: tuple[str, ...],
+    named: str | None,
 ) -> Proposal:
-    """Compares what is wanted with what stands in the store, and asks the guards."""
+    """Compares what is wanted with what stands in the store, and asks the guards. `named`: the store of the command
+    line, whose history is meant."""
     uri, source = store
+    if reason is not None and not reason.strip():
+        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
     if allowed and not reason:
         raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
     (text,) = (what,) if what else given_or_default(app, ())
-    side = resolve(app, text, kind)
+    side = resolve(app, text, kind, store=named)
     with app.out.waiting(f"reading {source.uri}"):
         return make_plan(
             source,
@@ -100,7 +105,8 @@ def _provenance(
     why = reason or found.reason
     if allowed:
         why = f"{why} (overruled: {', '.join(allowed)})"
-    return replace(found, reason=why, environment=app.environment, published_by=actor())
+    # What stands beside the rules is read by everybody: no credential that somebody wrote into a message goes there.
+    return masked(replace(found, reason=why, environment=app.environment, published_by=actor()))
 
 
 def check_reason(plan: Plan) -> None:
@@ -209,8 +215,11 @@ def check_guards(app: App, proposal: Proposal) -> None:
         guards = dict.fromkeys(each.guard for each in proposal.objections)
         flags = " ".join(f"--allow-{guard}" for guard in guards if guard in GUARDS)
         steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
-        if "quarantine" in guards:
-            steps.append('sentinelctl rules release DIGEST --reason "why"    (lets them be published again)')
+        steps += [
+            f"sentinelctl rules release {digest[:12]} --store {proposal.plan.store} "
+            '--reason "why"    (lets them come back)'
+            for digest in dict.fromkeys(each.digest for each in proposal.objections if each.digest)
+        ]
         raise CommandError(
             "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, proposal.objections)),
             next_step="\n  ".join(steps),
@@ -219,10 +228,10 @@ def check_guards(app: App, proposal: Proposal) -> None:
 
 
 def _objection(objection: Objection) -> str:
-    names = ", ".join(objection.resources[:_SHOWN])
+    names = visible(", ".join(objection.resources[:_SHOWN]))
     more = f", … ({len(objection.resources)} in all)" if len(objection.resources) > _SHOWN else ""
     shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last") and names else ""
-    return f"{objection.guard}: {objection.text}{shown}"
+    return f"{objection.guard}: {visible(objection.text)}{shown}"
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -251,16 +260,7 @@ def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:
     try:
         outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome))
     except PlanStale as stale:
-        stands = "\n".join(
-            f"{name} stands at {'nothing' if isinstance(now, Absent) else now.version}, not at "
-            f"{next(step.expected for step in plan.steps if step.source == name) or 'nothing'}"
-            for name, now in stale.moved.items()
-        )
-        raise CommandError(
-            f"the store has changed since the plan was made; nothing was written\n{stands}",
-            next_step="look at what changed (sentinelctl rules diff), then make the plan anew",
-            code=Exit.CONFLICT,
-        ) from stale
+        raise stale_plan(plan, stale) from stale
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed is not None and failed.error is not None:
         app.out.show(plan_view(plan, None, outcomes))
@@ -268,6 +268,20 @@ def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:
             f"not everything was written: {failed.error}", next_step=again, code=code_of(failed.error)
         ) from failed.error
     return outcomes
+
+
+def stale_plan(plan: Plan, stale: PlanStale) -> CommandError:
+    """What stands where, and what the plan was made for."""
+    stands = "\n".join(
+        f"{name} stands at {'nothing' if isinstance(now, Absent) else now.version}, not at "
+        f"{next(step.expected for step in plan.steps if step.source == name) or 'nothing'}"
+        for name, now in stale.moved.items()
+    )
+    return CommandError(
+        f"the store has changed since the plan was made; nothing was written\n{stands}",
+        next_step="make the plan anew (sentinelctl rules plan): it shows what would change now",
+        code=Exit.CONFLICT,
+    )
 
 
 def _say_failure(app: App, outcome: Outcome) -> None:

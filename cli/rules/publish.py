@@ -47,7 +47,7 @@ def publish(
     sentinelctl rules publish git:v1.4 --yes    the rules of a tag
     """
     with target(app, store) as named:
-        proposal = propose(app, named, what, kind, reason, allowed_among(flags))
+        proposal = propose(app, named, what, kind, reason, allowed_among(flags), store)
         made = proposal.plan
         if not made.steps:
             app.out.show(plan_view(made, proposal))

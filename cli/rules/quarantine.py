@@ -13,6 +13,7 @@ from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.stores import opened, store_uris
 from sentinel_core.cli.text import Span
+from sentinel_core.masking import mask_text
 from sentinel_core.publishing import quarantine as notes
 from sentinel_core.publishing.quarantine import Quarantined
 from sentinel_core.rules import KINDS, Kind
@@ -48,6 +49,8 @@ def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | 
 
     DIGEST is what quarantine shows, or the first eight characters of it or more.
     """
+    if not reason.strip():
+        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
     if len(digest) < _SHORTEST:
         raise UsageProblem(f"{digest!r} is too short to name rules", next_step="sentinelctl rules quarantine")
     with opened(app, store or store_uris(app)[0]) as source:
@@ -62,7 +65,7 @@ def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | 
             )
         if not app.confirm(f"Let {', '.join(f'{each.kind} {each.digest[:12]}' for _, each in held)} come back?"):
             raise UsageProblem("not confirmed; nothing was changed", next_step="run it again, or add --yes")
-        released = [each for item in items for each in notes.release(source, item, digest, reason)]
+        released = [each for item in items for each in notes.release(source, item, digest, mask_text(reason))]
     app.out.show(_view(released))
     app.out.say(f"Released: {len(released)}.")
 

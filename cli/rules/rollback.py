@@ -20,6 +20,7 @@ from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, 
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
+from sentinel_core.masking import mask_text
 from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, release
 from sentinel_core.rules import (
     Kind,
@@ -198,11 +199,7 @@ def _plan(
         emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
         cleared=cleared,
         same=note is None and old.keys() == new.keys() and not difference.count,
-        undone={
-            kind: rules.digest
-            for kind, rules in old.items()
-            if rules.rules and kind in new and new[kind].digest != rules.digest
-        },
+        undone={kind: rules.digest for kind, rules in old.items() if kind in new and new[kind].digest != rules.digest},
     )
 
 
@@ -272,6 +269,7 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
         raise CommandError(
             f"{source.uri} cannot be written by this version", next_step="use a Git store on this machine: git+file://…"
         )
+    reason = reason and mask_text(reason)
     provenance = Provenance(
         channel="cli",
         environment=app.settings.environment,
@@ -303,7 +301,8 @@ def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reas
     fails. That it cannot be done is told and keeps nobody from rolling back."""
     since = utc_now()
     found = [
-        Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
+        Quarantined(kind, digest, step.standing.version, since, actor(), reason and mask_text(reason))
+        for kind, digest in step.undone.items()
     ]
     try:
         kept = not found or add(source, item, found)

@@ -49,25 +49,28 @@ class Side:
         return self.stores.get(revision.source) if revision else None
 
 
-def resolve(app: App, text: str, kind: Kind | None = None) -> Side:
-    """Reads one side, and says which overlay it is read with. Raises CommandError, DatasourceError; invalid rules name
-    the side and end with 65."""
-    side = _resolve(app, text, kind)
+def resolve(
+    app: App, text: str, kind: Kind | None = None, *, store: str | None = None, may_be_empty: bool = False
+) -> Side:
+    """Reads one side, and says which overlay it is read with. `store`: whose history is meant. Raises CommandError,
+    also where nothing stands unless that `may_be_empty`; DatasourceError; invalid rules name the side and end with 65.
+    """
+    side = _resolve(app, text, kind, store, may_be_empty)
     for name in side.overlays:
         app.out.say(f"{side.title} is read with the overlay {name}")
     return side
 
 
-def _resolve(app: App, text: str, kind: Kind | None) -> Side:
+def _resolve(app: App, text: str, kind: Kind | None, store: str | None, may_be_empty: bool) -> Side:
     word, _, rest = text.partition(":")
     if text == "live":
-        return _live(app, kind)
+        return _store(app, store_uris(app), kind, app.settings.bootstrap, may_be_empty=may_be_empty)
     if word == "history":
-        return _historic(app, rest, kind)
+        return _historic(app, rest, kind, store)
     if text == "git" or (word == "git" and not _is_path(rest)):
         return _committed(app, rest or "HEAD", kind)
     if "://" in text or word == "git":
-        return _store(app, (text,), kind)
+        return _store(app, (text,), kind, may_be_empty=may_be_empty)
     return _path(app, text, kind)
 
 
@@ -75,16 +78,16 @@ def _is_path(text: str) -> bool:
     return text.startswith(("/", "./", "../", "~", "//")) or Path(text).is_dir()
 
 
-def _live(app: App, kind: Kind | None) -> Side:
-    return _store(app, store_uris(app), kind, app.settings.bootstrap)
-
-
-def _store(app: App, uris: Iterable[str], kind: Kind | None, bootstrap: str | None = None) -> Side:
+def _store(
+    app: App, uris: Iterable[str], kind: Kind | None, bootstrap: str | None = None, *, may_be_empty: bool = False
+) -> Side:
     """What holds of what stands in these stores now, as a service that follows them has it."""
     read = [_stored(app, uri, kind) for uri in uris]
     under = _stored(app, bootstrap, kind) if bootstrap else None
     every = [*read, *([under] if under else [])]
     there = [each.side for each in every if each.side]
+    if not there and may_be_empty:
+        return Side(", ".join(each.uri for each in every), {})
     if not there:
         raise CommandError(
             "nothing stands in the store: " + "; ".join(reason for each in every for reason in each.absent),
@@ -133,8 +136,8 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
         return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, tuple(absent))
 
 
-def _historic(app: App, number: str, kind: Kind | None) -> Side:
-    with history_store(app, None, kind) as (source, item):
+def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
+    with history_store(app, store, kind) as (source, item):
         revisions = numbered(app, source, item)
         revision = revisions.get(int(number)) if number.isdecimal() else None
         if revision is None:

@@ -50,6 +50,18 @@ def carry_out(plan: Plan, source: Readable, *, told: Callable[[Outcome], None] =
     """
     if not isinstance(source, Writable):
         raise SourceMisconfigured(f"{source.uri} cannot be written; name another store")
+    items, readings, done = examine(plan, source)
+    outcomes: list[Outcome] = []
+    for step in plan.steps:
+        outcome = _outcome(plan, step, source, items[step.source], readings[step.source], outcomes, done)
+        outcomes.append(outcome)
+        told(outcome)
+    return outcomes
+
+
+def examine(plan: Plan, source: Readable) -> tuple[dict[str, Item], dict[str, Reading], set[str]]:
+    """What stands where the plan would write, by the source of its steps, and which steps are done already. Writes
+    nothing. Raises PlanStale, DatasourceError."""
     items = {item.source: item for item in source.items(KINDS)}
     if missing := [step.source for step in plan.steps if step.source not in items]:
         raise SourceMisconfigured(f"{source.uri} holds no {', '.join(missing)}; the plan is for {plan.store}")
@@ -62,12 +74,7 @@ def carry_out(plan: Plan, source: Readable, *, told: Callable[[Outcome], None] =
     }
     if moved:
         raise PlanStale(moved)
-    outcomes: list[Outcome] = []
-    for step in plan.steps:
-        outcome = _outcome(plan, step, source, items[step.source], readings[step.source], outcomes, done)
-        outcomes.append(outcome)
-        told(outcome)
-    return outcomes
+    return items, readings, done
 
 
 def _outcome(
@@ -83,7 +90,12 @@ def _outcome(
         return Outcome(step, "already there", _version(reading))
     if any(each.state == "failed" for each in before):
         return Outcome(step, "not tried")
-    provenance = replace(plan.provenance, plan_id=plan.id, environment=plan.environment)
+    provenance = replace(
+        plan.provenance,
+        plan_id=plan.id,
+        environment=plan.environment,
+        previous_digest=_digest(reading, item) if len(item.kinds) == 1 else None,
+    )
     try:
         written: Written = source.write(item, step.texts, expected=step.expected, provenance=provenance)
     except DatasourceError as error:
@@ -92,13 +104,21 @@ def _outcome(
 
 
 def _is_done(step: Step, reading: Reading, item: Item) -> bool:
+    return _digests(reading, item) == dict(step.digests)
+
+
+def _digest(reading: Reading, item: Item) -> str | None:
+    return next(iter(_digests(reading, item).values()), None)
+
+
+def _digests(reading: Reading, item: Item) -> dict[str, str]:
+    """Of the rules that stand there, by kind; nothing where none do, or none that are valid."""
     if isinstance(reading, Absent):
-        return False
+        return {}
     try:
-        standing = parse_revision(reading, item.kinds)
+        return {kind: rules.digest for kind, rules in parse_revision(reading, item.kinds).items()}
     except RuleRejected:
-        return False
-    return {kind: rules.digest for kind, rules in standing.items()} == dict(step.digests)
+        return {}
 
 
 def _version(reading: Reading) -> str | None:

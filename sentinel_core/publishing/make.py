@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sentinel_core.audit.redact import Masker
-from sentinel_core.datasources.contract import Absent, Item, Readable, Reading
+from sentinel_core.datasources.contract import Absent, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.publishing.plan import Plan, Step, plan_id
 from sentinel_core.publishing.quarantine import quarantined
 from sentinel_core.rules import (
@@ -77,6 +77,8 @@ def make_plan(
             found += objections(standing or {}, {kind: wanted.sets[kind] for kind in kinds}, policy)
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
+    # The largest first: where a store refuses its size, nothing was written yet.
+    steps.sort(key=lambda step: -sum(len(text.content) for text in step.texts))
     plan = Plan(
         id=plan_id(uri, steps),
         store=uri,
@@ -136,9 +138,14 @@ def _texts(
     if len(item.kinds) == 1:
         (rules,) = sets.values()
         return (SourceText(item.key, json_list(rules), "json"),)
+    stands = reading.texts if isinstance(reading, Revision) else ()
+    if len(stands) > 1:
+        names = ", ".join(text.name for text in stands)
+        raise SourceMisconfigured(
+            f"{item.source} is a folder of several texts ({names}), of which publishing would make one; change those"
+        )
     if len(texts) == 1 and texts[0].format == "yaml":
         return tuple(texts)
-    stands = reading.texts if isinstance(reading, Revision) else ()
     name = stands[0].name if len(stands) == 1 else "sentinel-rules.yaml"
     return (SourceText(name, document(sets, name), "yaml"),)
 
@@ -151,6 +158,7 @@ def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:
             each.kind,
             f"the {each.kind} rules {each.digest[:12]} were rolled back ({each.since:%Y-%m-%d %H:%M} UTC"
             f"{f', by {each.by}' if each.by else ''}{f': {each.reason}' if each.reason else ''})",
+            digest=each.digest,
         )
         for each in quarantined(source, item)
         if step.digests.get(each.kind) == each.digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 
 from sentinel_core.datasources.atomic import replace_file
 from sentinel_core.datasources.provenance import decode, encode
-from sentinel_core.rules import Kind, Provenance, SourceText
+from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, SourceText, parse_revision
 
 FORMAT_VERSION = 1
 MAX_BYTES = 256 * 2**20
@@ -76,6 +77,8 @@ def write_plan(plan: Plan, path: Path) -> None:
 
 def read_plan(path: Path | str) -> Plan:
     """Raises PlanInvalid, OSError."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 -- see below
+        raise PlanInvalid(f"{path} is no file")
     with open(path, "rb") as file:  # noqa: PTH123 -- as it was typed: a Path would change what looks like a URI
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
             raise PlanInvalid(f"{path} is larger than any plan")
@@ -89,11 +92,24 @@ def read_plan(path: Path | str) -> Plan:
             raise PlanInvalid(f"{path} is a plan of another version of sentinelctl; make it anew")
         if seal != _seal(document):
             raise PlanInvalid(f"{path} was changed after it was made; make the plan anew")
-        return _plan(document)
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        plan = _plan(document)
+        for step in plan.steps:
+            _check(step)
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, RuleRejected) as error:
         if isinstance(error, PlanInvalid):
             raise
         raise PlanInvalid(f"{path} is no plan; sentinelctl rules plan -o FILE makes one") from error
+    return plan
+
+
+def _check(step: Step) -> None:
+    """Raises ValueError for a step that does not do what it says."""
+    found = parse_revision(Revision(step.texts, step.source, ""), tuple(step.digests))
+    if {kind: rules.digest for kind, rules in found.items()} != dict(step.digests):
+        raise ValueError("other rules than its digests")
+    for change in step.changes:
+        if change["action"] not in ("add", "remove", "change") or not isinstance(change["rule"], str):
+            raise ValueError("no change")
 
 
 def _seal(document: Mapping[str, Any]) -> str:
@@ -140,11 +156,14 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         )
         for step in document["steps"]
     )
+    texts = {name: document[name] for name in ("plan", "store", "environment", "rules")}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise TypeError("a text is none")
     return Plan(
-        id=document["plan"],
-        store=document["store"],
-        environment=document["environment"],
-        title=document["rules"],
+        id=texts["plan"],
+        store=texts["store"],
+        environment=texts["environment"],
+        title=texts["rules"],
         made_at=datetime.fromisoformat(document["madeAt"]).astimezone(UTC),
         provenance=provenance[0] if provenance else Provenance(),
         allowed=tuple(document["allowed"]),

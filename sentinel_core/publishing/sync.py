@@ -1,8 +1,9 @@
 """Keeping a store at what is committed: one look at both sides, and what comes of it.
 
 A change in Git is published where it is valid and no guard objects. A store whose rules are not those that were
-published last was edited: the policy says whether that is reported, and left alone whatever Git says, or healed. Rules
-under quarantine are never published, so a rollback stands until it is released or Git has other rules.
+published last was edited, and so was one that holds rules which nobody published from Git: the policy says whether that
+is reported, and left alone whatever Git says, or healed. Rules under quarantine are never published, so a rollback
+stands until it is released or Git has other rules.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
-from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes, Item, Readable
+from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes, Item, Ordered, Readable
 from sentinel_core.publishing.carry_out import PlanStale, carry_out
 from sentinel_core.publishing.make import Proposal, Wanted, make_plan
 from sentinel_core.publishing.plan import Step
@@ -59,6 +60,7 @@ def sync(git: Readable, store: Readable, settings: Settings) -> Synced:
         if found is None:
             return Synced("absent", None, f"{git.uri} holds no rules; nothing is published, nothing is removed")
         revision, sets, texts = found
+        _check_forwards(git, revision, store)
         return _compared(revision, sets, texts, store, settings)
     except RuleRejected as rejection:
         return Synced("invalid", None, f"what is committed is not valid and is not published:\n{rejection}")
@@ -80,6 +82,17 @@ def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], Sequence[S
         texts = () if newest else reading.texts
         newest = _newer(newest, reading)
     return (newest, sets, texts) if newest is not None else None
+
+
+def _check_forwards(git: Readable, revision: Revision, store: Readable) -> None:
+    """A branch that was reset or pushed with force would bring old rules back. Raises SourceRewound."""
+    if not isinstance(git, Ordered):
+        return
+    item = git.items(KINDS)[0]
+    for each in store.items(KINDS):
+        commit = (_note(store, each) or {}).get("commit")
+        if isinstance(commit, str) and commit != revision.version:
+            git.admit(item, Revision((), item.source, commit), revision)
 
 
 def _newer(one: Revision | None, other: Revision) -> Revision:
@@ -128,7 +141,8 @@ def _written(proposal: Proposal, store: Readable, commit: str, changes: int, edi
     failed = next((each for each in outcomes if each.error is not None), None)
     if failed is not None:
         return Synced("failed", commit, f"not everything was written: {failed.error}", changes)
-    return Synced("healed" if edits else "published", commit, f"{changes} changes written", changes)
+    text = f"{changes} change{'s' if changes != 1 else ''} written"
+    return Synced("healed" if edits else "published", commit, text, changes)
 
 
 def _edits(store: Readable, proposal: Proposal) -> list[str]:
@@ -138,11 +152,22 @@ def _edits(store: Readable, proposal: Proposal) -> list[str]:
     for step in proposal.plan.steps:
         item = items[step.source]
         published, reading = _remembered(store, item), store.read(item)
-        if published is None or isinstance(reading, Absent) or reading.provenance.channel == "git":
-            continue
-        if _digests(reading, item) != published:
+        if isinstance(reading, Absent):
+            if published is not None:
+                told.append(f"{_name(item)} deleted by somebody")
+        elif not _is_from_git(reading) and _digests(reading, item) != published:
             told.append(_edit(item, reading))
     return told
+
+
+def _is_from_git(reading: Revision) -> bool:
+    """Whether somebody published it from a commit. The commits of a store in Git are its own revisions."""
+    provenance = reading.provenance
+    return provenance.channel == "git" and provenance.commit_hash not in {None, reading.version}
+
+
+def _name(item: Item) -> str:
+    return item.kinds[0] if len(item.kinds) == 1 else "rules"
 
 
 def _edit(item: Item, reading: Revision) -> str:
@@ -150,7 +175,7 @@ def _edit(item: Item, reading: Revision) -> str:
     who = provenance.author or provenance.published_by or "somebody"
     what = "rolled back" if provenance.rollback_of else "edited"
     why = f": {provenance.reason}" if provenance.reason else ""
-    return f"{'/'.join(item.kinds) if len(item.kinds) == 1 else 'rules'} {what} by {who} ({provenance.channel}){why}"
+    return f"{_name(item)} {what} by {who} ({provenance.channel}){why}"
 
 
 def _digests(reading: Revision, item: Item) -> dict[Kind, str] | None:
@@ -174,9 +199,14 @@ def _remember(store: Readable, step: Step, commit: str) -> None:
 
 
 def _remembered(store: Readable, item: Item) -> dict[Kind, str] | None:
+    found = (_note(store, item) or {}).get("digests")
+    return found if isinstance(found, dict) else None
+
+
+def _note(store: Readable, item: Item) -> dict[str, Any] | None:
     content = store.note(item, NOTE) if isinstance(store, HasNotes) else None
     try:
-        found = json.loads(content)["digests"] if content is not None else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = json.loads(content) if content is not None else None
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

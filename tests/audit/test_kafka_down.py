@@ -25,7 +25,7 @@ from sentinel_core.audit.publish.kafka import KafkaPublisher
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.audit.conftest import History, flow_rule
 from tests.collectors.conftest import running
 from tests.services.kafka import Kafka
@@ -50,7 +50,7 @@ def server(tmp_path: Path) -> Iterator[Kafka]:
 
 @pytest.mark.service("kafka")
 def test_a01_a_hundred_changes_of_an_outage_arrive_in_order_and_flush_says_what_is_undelivered(
-    server: Kafka, tmp_path: Path, store: SqliteStore, caplog: pytest.LogCaptureFixture
+    server: Kafka, tmp_path: Path, sqlite: SqliteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     target = Target((server.bootstrap,), timeout_s=1)
     make_topics(target, Topics(), partitions=3)
@@ -76,8 +76,8 @@ def test_a01_a_hundred_changes_of_an_outage_arrive_in_order_and_flush_says_what_
             forwarder.start()
     assert forwarder.close(30) == 0
     outbox.close()
-    _take(target, store)
-    with store._database.read() as connection:
+    _take(target, sqlite)
+    with sqlite._database.read() as connection:
         assert [identity for (identity,) in connection.execute("SELECT id FROM events ORDER BY seq")] == sent
 
 

@@ -14,7 +14,7 @@ from sentinel_core.audit.store.contract import EventHead
 from sentinel_core.cli.audit.common import author
 from sentinel_core.datasources import Subscription
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from sentinel_core.testing import FakeClock
 from tests.cli.conftest import FIRST, Project, Run, make_project
 

@@ -18,7 +18,7 @@ from sentinel_core.cli.moments import utc_now
 from sentinel_core.datasources import Condition, FileSource, Item, MemorySource, Scheme, SourceDenied, schemes
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import Ended, Project, Run, git
 from tests.unprivileged import exit_code_as_nobody, folder_for_all
 

@@ -18,7 +18,7 @@ import pytest
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from sentinel_core.status_file import read
 from tests.cli.conftest import Project, Run
 

@@ -11,7 +11,7 @@ from sentinel_core.audit.redaction import Redaction
 from sentinel_core.audit.store.contract import Condition, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.settings import SettingsError, load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import Project, Run
 
 KEY = "0123456789abcdef" * 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.settings import Settings, load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import Run
 
 UPPER = "flowRules: [{resource: pay, grade: qps, count: 1}]\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import Run, git
 
 BASE = "flowRules:\n  - {resource: pay, grade: qps, count: 20}\n  - {resource: order, grade: qps, count: 5}\n"

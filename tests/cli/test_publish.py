@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,84 @@ def test_what_runs_in_one_environment_goes_to_the_next_with_its_author(here: Pat
     assert "Nothing to do" in ok(shop.run("rules", "plan", staging, "--store", prod)).err
 
 
+def test_a_whole_kind_or_everything_that_is_gone_is_drift(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    for path in (plain.here / "lists").iterdir():
+        path.unlink()
+    found = plain.run("rules", "drift", "-o", "json")
+    assert found.code == Exit.DIFFERENCES
+    assert {each["direction"] for each in json.loads(found.out)["differences"]} == {"only_in_git"}
+
+
+def test_a_plan_is_kept_in_a_file_and_in_nothing_else(plain: Shop) -> None:
+    os.mkfifo(plain.here / "fifo")
+    for name in ("fifo", "-", "json", "lists"):
+        assert plain.run("rules", "plan", "-o", name).code == Exit.USAGE, name
+    assert (plain.here / "fifo").is_fifo()
+    (plain.here / "link").symlink_to("real.plan")
+    ok(plain.run("rules", "plan", "-o", "link"))
+    assert (plain.here / "real.plan").is_file()
+    assert (plain.here / "link").is_symlink()
+
+
+def test_a_plan_for_another_environment_is_applied_there(plain: Shop) -> None:
+    ok(plain.run("rules", "plan", "--env", "staging", "-o", "x.plan"))
+    ok(plain.run("rules", "apply", "x.plan", "--yes"))
+    assert plain.standing()["count"] == 20
+
+
+def test_a_plan_with_nothing_to_do_is_one_too(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    assert "Nothing to do" in ok(plain.run("rules", "apply", "x.plan", "--yes")).err
+
+
+def test_a_dry_run_says_that_a_plan_is_stale(plain: Shop) -> None:
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    plain.commit(25, "Raise it")
+    ok(plain.run("rules", "publish", "--yes"))
+    assert plain.run("rules", "apply", "x.plan", "--dry-run").code == Exit.CONFLICT
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "\t"])
+def test_a_blank_reason_is_none(plain: Shop, reason: str) -> None:
+    plain.write(22)
+    assert plain.run("rules", "publish", "--yes", "--reason", reason).code == Exit.USAGE
+    assert plain.run("rules", "release", "a" * 12, "--reason", reason, "--yes").code == Exit.USAGE
+
+
+def test_no_credential_of_a_message_or_a_reason_goes_into_a_store_or_a_plan(here: Path, sentinelctl: Run) -> None:
+    etcd.needed()
+    shop = Shop(here, etcd.shared().uri(f"/publish/{here.parent.name}"), sentinelctl)
+    shop.commit(21, "Raise it, see https://ops:hunter2@wiki.example/why")
+    ended = ok(shop.run("rules", "plan", "-o", "x.plan", "--reason", "password=hunter2", "--output", "json"))
+    ended = ok(shop.run("rules", "apply", "x.plan", "--yes", "-o", "json"))
+    shop.commit(22, "Raise it")
+    ok(shop.run("rules", "publish", "--yes"))
+    back = ok(shop.run("rules", "rollback", "--kind", "flow", "--reason", "token=hunter2", "--yes"))
+    told = [ended.out, ended.err, back.out, back.err, (here / "x.plan").read_text()]
+    told += [ok(shop.run("rules", "quarantine", "-o", form)).out for form in ("table", "json")]
+    told.append(etcd.shared().ctl("get", "--prefix", f"/sentinel/publish/{here.parent.name}"))
+    assert not [text for text in told if "hunter2" in text]
+    assert "***" in told[-1]
+
+
+def test_the_history_of_the_store_that_is_named_is_meant(here: Path, sentinelctl: Run) -> None:
+    etcd.needed()
+    shop = Shop(here, etcd.shared().uri(f"/publish/{here.parent.name}"), sentinelctl)
+    ok(shop.run("rules", "publish", "--yes"))
+    shop.commit(25, "Raise it")
+    ok(shop.run("rules", "publish", "--yes"))
+    (here / "sentinel.yaml").write_text("environment: prod\n")
+    planned = ok(shop.run("rules", "plan", "history:1", "--kind", "flow", "--store", shop.store))
+    assert "count  25 → 20" in planned.out
+
+
+def test_a_look_at_what_is_no_repository_is_refused(plain: Shop) -> None:
+    assert plain.run("sync", "rules.yaml", "--once").code == Exit.BAD_SETTINGS
+    assert plain.run("sync", plain.store, "--once").code == Exit.BAD_SETTINGS
+
+
 def test_a_write_is_confirmed(plain: Shop) -> None:
     refused = plain.run("rules", "publish")
     assert refused.code == Exit.USAGE
@@ -272,7 +351,7 @@ def test_a_kind_that_loses_all_its_rules_is_typed_by_name(plain: Shop, sentinelc
     ok(plain.run("rules", "publish", "--yes"))
     (plain.here / "rules.yaml").write_text("flowRules: []\n")
     assert plain.run("rules", "publish", "--yes", "--reason", "x").code == Exit.REFUSED
-    allowed = ("--allow-empty", "--reason", "closing")
+    allowed = ("--allow-empty", "--allow-last", "--reason", "closing")
     assert plain.run("rules", "publish", *allowed).code == Exit.USAGE, "it is asked for"
     ok(plain.run("rules", "publish", "--yes", *allowed))
     assert json.loads((plain.here / "lists/sentinel-flow-rules.json").read_text()) == []

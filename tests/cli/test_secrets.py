@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import FIRST, Project, Run, git, make_project
 from tests.cli.test_help import ALL
 

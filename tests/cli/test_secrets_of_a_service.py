@@ -15,7 +15,7 @@ from sentinel_core import BlockException
 from sentinel_core.metrics.prometheus import register
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import Run
 from tests.planted import SHAPES, Planted
 from tests.services.server import wait_until

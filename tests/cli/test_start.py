@@ -15,7 +15,7 @@ from sentinel_core.audit.store.contract import Query
 from sentinel_core.datasources import SourceMisconfigured, State
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import Settings, SettingsError, load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.cli.conftest import FIRST, Project
 
 

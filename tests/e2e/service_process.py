@@ -19,7 +19,7 @@ from sentinel_core.datasources.git import GitSource
 from sentinel_core.datasources.last_good import LastGood
 from sentinel_core.engine import Engine
 from sentinel_core.settings import load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 
 STEPS: dict[str, tuple[type, str]] = {
     "read": (GitSource, "read"),

@@ -21,7 +21,7 @@ from sentinel_core.datasources import Item, LastGood, State
 from sentinel_core.rules import Revision, SourceText
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import Settings, load_settings
-from sentinel_core.start import start
+from sentinel_core.starting import start
 from tests.services import etcd
 from tests.unprivileged import exit_code_as_nobody, folder_for_all
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,8 @@ def carried_out(plan: Plan) -> list[str]:
 
 def test_a_plan_has_a_step_for_each_item_that_would_change(lists: str, tmp_path: Path) -> None:
     plan = propose(lists).plan
-    assert [Path(step.key).name for step in plan.steps] == ["sentinel-flow-rules.json", "sentinel-degrade-rules.json"]
+    names = [Path(step.key).name for step in plan.steps]
+    assert names == ["sentinel-flow-rules.json", "sentinel-degrade-rules.json"], "the largest first"
     assert [step.expected for step in plan.steps] == [None, None]
     assert [(change["action"], change["rule"]) for change in plan.changes] == [("add", "flow/a/default")]
     assert not list((tmp_path / "lists").iterdir()), "nothing is written"
@@ -92,6 +95,15 @@ def test_a_kind_that_is_not_carried_stays_in_a_document(document: str, tmp_path:
     carried_out(propose(document).plan)
     found = parse_revision(datasources.open(document).read(datasources.open(document).items(KINDS)[0]), KINDS)  # type: ignore[arg-type]
     assert {kind: len(rules) for kind, rules in found.items()} == {"flow": 1, "degrade": 0, "system": 1}
+
+
+def test_a_folder_of_several_texts_is_not_made_one(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / "rules" / name).write_text("")
+        (tmp_path / "rules" / name).write_text(f"{'flow' if name == 'a.yaml' else 'degrade'}Rules: []\n")
+    with pytest.raises(datasources.SourceMisconfigured, match=r"several texts .*a\.yaml.*b\.yaml"):
+        propose(f"file://{tmp_path}/rules")
 
 
 def test_rules_that_are_not_valid_may_be_replaced_and_that_is_told(lists: str, tmp_path: Path) -> None:
@@ -151,6 +163,37 @@ def test_what_is_no_plan_or_was_edited_is_refused(lists: str, tmp_path: Path, ch
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(PlanInvalid, match=words):
         read_plan(path)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda plan: plan["steps"][0]["texts"][0].update(content="{{{"),
+        lambda plan: plan["steps"][0]["texts"][0].update(content="[]"),
+        lambda plan: plan["steps"][0].update(changes=5),
+        lambda plan: plan["steps"][0].update(changes=[{"action": "boom", "rule": "a"}]),
+        lambda plan: plan.update(store=5),
+    ],
+)
+def test_a_plan_that_does_not_do_what_it_says_is_none_even_if_somebody_seals_it_anew(
+    lists: str, tmp_path: Path, forge: Any
+) -> None:
+    path = tmp_path / "p.plan"
+    write_plan(propose(lists).plan, path)
+    document = json.loads(path.read_text())
+    del document["seal"]
+    forge(document)
+    sealed = {**document, "seal": sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()}
+    path.write_text(json.dumps(sealed))
+    with pytest.raises(PlanInvalid, match="is no plan"):
+        read_plan(path)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path(os.devnull)):
+        with pytest.raises(PlanInvalid, match="is no file"):
+            read_plan(path)
 
 
 # -- carrying out ------------------------------------------------------------------------------------------------------

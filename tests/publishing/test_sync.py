@@ -151,9 +151,18 @@ def test_who_edited_is_told(repository: Repository, plain: MemorySource) -> None
 def test_what_somebody_published_from_git_is_no_edit(repository: Repository, plain: MemorySource) -> None:
     look = looks(repository, plain)
     look()
-    edit(plain, 6, Provenance(channel="git", author="Ada"))
+    edit(plain, 6, Provenance(channel="git", author="Ada", commit_hash="c0ffee"))
     repository.commit(RULES.replace("5", "7"), "Raise it")
     assert (look().state, standing(plain)) == ("published", [7])
+
+
+def test_a_branch_that_went_back_is_refused(repository: Repository, plain: MemorySource) -> None:
+    look = looks(repository, plain)
+    repository.commit(RULES.replace("5", "7"), "Raise it")
+    look()
+    repository.git("reset", "-q", "--hard", "HEAD~1")
+    found = look()
+    assert (found.state, "rewound" in found.text, standing(plain)) == ("failed", True, [7])
 
 
 @pytest.mark.parametrize(
@@ -187,10 +196,38 @@ def test_a_store_that_is_down_is_told_and_found_again(repository: Repository, pl
     assert look().state == "published"
 
 
+def test_rules_that_nobody_published_from_git_are_not_written_over(repository: Repository, store: Readable) -> None:
+    (item,) = store.items(["flow"])
+    texts = (SourceText(item.key, b'[{"resource": "a", "grade": 1, "count": 6}]', "json"),)
+    store.write(item, texts, expected=None, provenance=BY_HAND)  # type: ignore[attr-defined]
+    look = looks(repository, store)
+    assert (look().state, standing(store)) == ("drifted", [6])
+    assert (look(HEAL).state, standing(store)) == ("healed", [5])
+
+
+def test_a_store_that_is_in_git_itself_tells_its_own_commits_from_ours(repository: Repository, tmp_path: Path) -> None:
+    other = Repository(tmp_path / "other")
+    other.commit(None, "Begin")
+    store = other.source()
+    look = looks(repository, store)
+    assert look().state == "published"
+    other.commit(RULES.replace("5", "6"), "Bob's edit")
+    assert look().state == "drifted"
+    assert look(HEAL).state == "healed"
+
+
+def test_a_deletion_in_the_store_is_an_edit(repository: Repository, plain: MemorySource) -> None:
+    look = looks(repository, plain)
+    look()
+    plain.delete("flow")
+    assert (look().state, look().text) == ("drifted", "edited in the store, not in Git: flow deleted by somebody")
+    assert (look(HEAL).state, standing(plain)) == ("healed", [5])
+
+
 def test_a_note_of_somebody_else_counts_as_none(repository: Repository, plain: MemorySource) -> None:
     look = looks(repository, plain)
     look()
     (item,) = plain.items(["flow"])
     plain.write_note(item, "sync", b"[]", expected=plain.note(item, "sync"), why="by hand")
     edit(plain, 6, BY_HAND)
-    assert look().state == "published"
+    assert look().state == "drifted"

@@ -216,7 +216,7 @@ SIGNATURE = re.compile(r"^(?:(engine|service)\.)?(\w+)\((.*)\) -> (.+)$|^(Engine
 OWNERS = {
     "engine": (("sentinel_core/gate.py", "Gate"), ("sentinel_core/engine.py", "Engine")),
     "service": (("sentinel_core/service.py", "ServiceEngine"),),
-    "": (("sentinel_core/default.py", None), ("sentinel_core/start.py", None)),
+    "": (("sentinel_core/default.py", None), ("sentinel_core/starting.py", None)),
 }
 
 

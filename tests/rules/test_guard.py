@@ -41,10 +41,11 @@ def test_the_settings_are_a_policy() -> None:
     assert against(sets(flow=flow("a")), sets(flow=flow("a", "b")), Guards()) == []
 
 
-def test_a_kind_that_is_emptied_is_told_as_that_and_as_nothing_else() -> None:
-    (found,) = against(sets(flow=flow("a", "b", "c")), sets(flow=[]))
+def test_a_kind_that_is_emptied_is_told_and_resources_that_lose_their_last_rule_with_it() -> None:
+    found, last = against(sets(flow=flow("a", "b", "c")), sets(flow=[]))
     assert (found.guard, found.text) == ("empty", "all 3 flow rules would disappear")
-    assert found.resources == ("a", "b", "c")
+    assert (last.guard, last.text) == ("last", "3 of the resources with flow rules would have no rule left")
+    assert found.resources == last.resources == ("a", "b", "c")
 
 
 def test_a_kind_that_was_empty_may_stay_so_and_one_that_is_not_carried_stays_as_it_is() -> None:

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sentinel_core.default import set_default_engine
+from sentinel_core.service import ServiceEngine, open_stores
 
 if TYPE_CHECKING:
     from sentinel_core.clock import Clock
-    from sentinel_core.service import ServiceEngine
     from sentinel_core.settings import Settings
 
 
@@ -20,8 +20,6 @@ def start(settings: Settings, *, clock: Clock | None = None) -> ServiceEngine:
     stop it: rules protect first, `status` tells. Raises SettingsError, SourceMisconfigured for what cannot work however
     long it is tried; the default engine is then what it was. Before or after a fork: see `sentinel_core.fork`.
     """
-    from sentinel_core.service import ServiceEngine, open_stores
-
     with ExitStack() as undo:
         stores, bootstrap = open_stores(settings, undo)
         engine = ServiceEngine(settings, clock=clock)
