@@ -11,14 +11,15 @@ import click
 from sentinel_core import datasources
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import App, env_option, output_options, pass_app
+from sentinel_core.cli.durations import seconds
 from sentinel_core.cli.exits import BadSettings, Exit
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
-from sentinel_core.cli.stores import opened, store_uris
+from sentinel_core.cli.rules.proposing import target
+from sentinel_core.cli.stores import opened
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.publishing.sync import Settings, Synced
 from sentinel_core.publishing.sync import sync as look
-from sentinel_core.settings import parse_duration
 
 CODES = {
     "in sync": Exit.DONE,
@@ -37,7 +38,9 @@ COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "r
 @click.argument("git", metavar="GIT")
 @click.option("--store", metavar="URI", help="Store to keep there (default: the only one of the settings).")
 @click.option("--once", is_flag=True, help="Look once and end; the exit code says what was found.")
-@click.option("--interval", metavar="TIME", default="30s", show_default=True, help="Pause between two looks.")
+@click.option(
+    "--interval", metavar="TIME", default="30s", show_default=True, callback=seconds, help="Pause between two looks."
+)
 @click.option(
     "--drift",
     type=click.Choice(["report", "heal"]),
@@ -48,35 +51,26 @@ COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "r
 @env_option
 @output_options
 @pass_app
-def sync(app: App, git: str, store: str | None, once: bool, interval: str, drift: Any) -> int:
+def sync(app: App, git: str, store: str | None, once: bool, interval: float, drift: Any) -> int:
     """Keep a store at what is committed on a branch.
 
     GIT is the repository: git+file:///srv/rules.git?ref=main&path=rules, or its URL. What is valid and passes the
     guards is published; what is not is told and skipped. Rules under quarantine are never published, so a rollback
     stands. Without --once it goes on until it is interrupted, and tells only what is new.
     """
-    uris = (store,) if store else store_uris(app)
-    if len(uris) > 1:
-        raise BadSettings(f"the settings name {len(uris)} stores", next_step=f"add --store with one: {', '.join(uris)}")
-    try:
-        pause = float(str(parse_duration(interval)))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--interval") from error
     guards = app.settings.guards
-    settings = Settings(
-        datasources.mask_uri(uris[0]), app.environment, guards, guards.max_bytes, drift=drift, published_by=actor()
-    )
-    with opened(app, git) as source, opened(app, uris[0]) as target:
+    with opened(app, git) as source, target(app, store) as (uri, kept):
+        settings = Settings(uri, app.environment, guards, guards.max_bytes, drift=drift, published_by=actor())
         if not isinstance(source, datasources.GitSource):
             raise BadSettings(
                 f"{source.uri} is no Git repository, so nothing is committed there",
                 next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
             )
-        found = look(source, target, settings)
+        found = look(source, kept, settings)
         app.out.show(_view(found))
         while not once and not app.out.closed:
-            threading.Event().wait(max(pause, 0.1))
-            before, found = found, look(source, target, settings)
+            threading.Event().wait(max(interval, 0.1))
+            before, found = found, look(source, kept, settings)
             if (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
                 app.out.show(_view(found))
     return CODES[found.state]

@@ -6,7 +6,7 @@ import click
 
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
-from sentinel_core.cli.rules.proposing import confirm, count_line, plan_view, show_changes, stale_plan, uri_of, write
+from sentinel_core.cli.rules.proposing import confirm_plan, plan_view, say_plan, stale_plan, uri_of, write
 from sentinel_core.cli.stores import opened
 from sentinel_core.publishing import PlanInvalid, PlanStale, examine, read_plan
 
@@ -33,8 +33,7 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
         app.out.show(plan_view(made, None))
         app.out.say("Nothing to do: these rules stood there when the plan was made.")
         return Exit.DONE
-    show_changes(app, made)
-    app.out.say(count_line(made))
+    say_plan(app, made)
     if dry_run:
         with opened(app, uri_of(app, made)) as source:
             try:
@@ -44,7 +43,7 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
         app.out.show(plan_view(made, None))
         app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE
-    confirm(app, made)
+    confirm_plan(app, made)
     with opened(app, uri_of(app, made)) as source:
         outcomes = write(app, made, source, f"sentinelctl rules apply {plan}    (goes on where this ended)")
     app.out.show(plan_view(made, None, outcomes))

@@ -14,6 +14,7 @@ from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
 from sentinel_core.cli.output import View
+from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
 from sentinel_core.cli.rules.show import masked
@@ -24,6 +25,7 @@ from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.contract import Absent, Readable
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
 from sentinel_core.publishing.make import Proposal, Wanted
+from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
 from sentinel_core.rules.guard import GUARDS, Objection
 
@@ -124,34 +126,29 @@ def _committed(app: App, text: str, side: Side, kind: Kind | None) -> Provenance
     if text == STDIN or "://" in text or not Path(text).exists():
         return None
     head = head_of(app, Path(text), kind)
-    same = head is not None and _digests(head.sets) == _digests(side.sets)
+    same = head is not None and digests_of(head.sets) == digests_of(side.sets)
     return head.revisions[0].provenance if head is not None and same else None
-
-
-def _digests(sets: Mapping[Kind, RuleSet]) -> dict[Kind, str]:
-    return {kind: rules.digest for kind, rules in sets.items()}
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
 
 
-def show_changes(app: App, plan: Plan) -> None:
+def say_plan(app: App, plan: Plan) -> None:
     """On stderr, as the talk before a question."""
-    app.out.say(Styled(plan.title, "bold"), "  →  ", Styled(plan.store, "bold"))
-    for line in change_lines(_difference(plan)):
+    for line in _plan_lines(plan):
         app.out.say(*line)
 
 
-def plan_lines(plan: Plan) -> Iterator[Sequence[Span]]:
+def _plan_lines(plan: Plan) -> Iterator[Sequence[Span]]:
     """For people: what would change, and how much that is."""
     if not plan.steps:
         return
     yield (Styled(plan.title, "bold"), "  →  ", Styled(plan.store, "bold"))
     yield from change_lines(_difference(plan))
-    yield (count_line(plan),)
+    yield (_count_line(plan),)
 
 
-def count_line(plan: Plan) -> str:
+def _count_line(plan: Plan) -> str:
     rules = {action: {_rule(change) for change in plan.changes if change["action"] == action} for action in
              ("add", "change", "remove")}  # fmt: skip
     add, change, remove = (len(rules[action]) for action in ("add", "change", "remove"))
@@ -200,7 +197,7 @@ def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome]
                 version = f" @{outcome.version}" if outcome.version else ""
                 yield (f"{outcome.state:14}{outcome.step.source}{version}",)
         else:
-            yield from plan_lines(plan)
+            yield from _plan_lines(plan)
 
     return View(document=document, items=plan.changes, names=[plan.id], lines=lines)
 
@@ -237,7 +234,7 @@ def _objection(objection: Objection) -> str:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def confirm(app: App, plan: Plan) -> None:
+def confirm_plan(app: App, plan: Plan) -> None:
     """Asks; where a kind would lose all its rules, for its name."""
     empty = {kind: RuleSet.empty(kind).digest for kind in KINDS}
     emptied = {str(change["rule"]).partition("/")[0] for change in plan.changes if change["action"] == "remove"}
@@ -248,8 +245,7 @@ def confirm(app: App, plan: Plan) -> None:
         if kind in emptied and digest == empty[kind]
     )
     question = f"This removes every rule of {typed}." if typed else f"Write this to {plan.store}?"
-    if not app.confirm(question, typed=typed or None):
-        raise CommandError("not confirmed; nothing was changed", next_step="run it again and answer y, or add --yes")
+    confirm(app, question, typed)
 
 
 def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:

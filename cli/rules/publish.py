@@ -13,12 +13,11 @@ from sentinel_core.cli.rules.proposing import (
     allowed_among,
     check_guards,
     check_reason,
-    confirm,
-    count_line,
+    confirm_plan,
     guard_options,
     plan_view,
     propose,
-    show_changes,
+    say_plan,
     target,
     write,
 )
@@ -53,15 +52,14 @@ def publish(
             app.out.show(plan_view(made, proposal))
             app.out.say("Nothing to do: these rules stand there.")
             return Exit.DONE
-        show_changes(app, made)
-        app.out.say(count_line(made))
+        say_plan(app, made)
         check_guards(app, proposal)
         check_reason(made)
         if dry_run:
             app.out.show(plan_view(made, proposal))
             app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
             return Exit.DONE
-        confirm(app, made)
+        confirm_plan(app, made)
         outcomes = write(app, made, named[1], "run it again: what stands already is not written twice")
     app.out.show(plan_view(made, proposal, outcomes))
     return Exit.DONE

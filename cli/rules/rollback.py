@@ -13,6 +13,7 @@ from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
+from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, store_option
@@ -22,6 +23,7 @@ from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, release
+from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import (
     Kind,
     Provenance,
@@ -112,6 +114,7 @@ def rollback(
             app.out.show(_view(step, written=None, number=None))
             app.out.say(_nothing_written(step))
             return Exit.DONE
+        reason = reason and mask_text(reason)
         _check_quarantine(source, item, step)
         _confirm(app, step, source.uri)
         with _under_quarantine(app, source, item, step, reason):
@@ -226,10 +229,7 @@ def _baseline(
 
 
 def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
-    try:
-        return None if isinstance(standing, Absent) else parse_revision(standing, kinds)
-    except RuleRejected:
-        return None
+    return None if isinstance(standing, Absent) else sets_of(standing, kinds)
 
 
 def _newest_valid(revisions: Mapping[int, Revision], kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
@@ -260,8 +260,7 @@ def _nothing_written(step: Step) -> str:
 def _confirm(app: App, step: Step, title: str) -> None:
     typed = ",".join(step.emptied)
     question = f"This removes every rule of {typed}." if typed else f"Write this as a new revision of {title}?"
-    if not app.confirm(question, typed=typed or None):
-        raise CommandError("not confirmed; nothing was changed", next_step="run it again and answer y, or add --yes")
+    confirm(app, question, typed)
 
 
 def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | None) -> Written:
@@ -269,7 +268,6 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
         raise CommandError(
             f"{source.uri} cannot be written by this version", next_step="use a Git store on this machine: git+file://…"
         )
-    reason = reason and mask_text(reason)
     provenance = Provenance(
         channel="cli",
         environment=app.settings.environment,
@@ -301,8 +299,7 @@ def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reas
     fails. That it cannot be done is told and keeps nobody from rolling back."""
     since = utc_now()
     found = [
-        Quarantined(kind, digest, step.standing.version, since, actor(), reason and mask_text(reason))
-        for kind, digest in step.undone.items()
+        Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
     ]
     try:
         kept = not found or add(source, item, found)

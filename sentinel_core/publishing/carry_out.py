@@ -17,7 +17,8 @@ from sentinel_core.datasources.contract import (
     Written,
 )
 from sentinel_core.publishing.plan import Plan, Step
-from sentinel_core.rules import KINDS, RuleRejected, parse_revision
+from sentinel_core.publishing.standing import digests_of, sets_of
+from sentinel_core.rules import KINDS
 
 State = Literal["written", "already there", "failed", "not tried"]
 
@@ -94,7 +95,7 @@ def _outcome(
         plan.provenance,
         plan_id=plan.id,
         environment=plan.environment,
-        previous_digest=_digest(reading, item) if len(item.kinds) == 1 else None,
+        previous_digest=_digests(reading, item).get(item.kinds[0]) if len(item.kinds) == 1 else None,
     )
     try:
         written: Written = source.write(item, step.texts, expected=step.expected, provenance=provenance)
@@ -107,18 +108,8 @@ def _is_done(step: Step, reading: Reading, item: Item) -> bool:
     return _digests(reading, item) == dict(step.digests)
 
 
-def _digest(reading: Reading, item: Item) -> str | None:
-    return next(iter(_digests(reading, item).values()), None)
-
-
 def _digests(reading: Reading, item: Item) -> dict[str, str]:
-    """Of the rules that stand there, by kind; nothing where none do, or none that are valid."""
-    if isinstance(reading, Absent):
-        return {}
-    try:
-        return {kind: rules.digest for kind, rules in parse_revision(reading, item.kinds).items()}
-    except RuleRejected:
-        return {}
+    return digests_of(sets_of(reading, item.kinds))
 
 
 def _version(reading: Reading) -> str | None:

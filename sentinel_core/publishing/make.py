@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sentinel_core.audit.redact import Masker
-from sentinel_core.datasources.contract import Absent, Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.contract import Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.publishing.plan import Plan, Step, plan_id
 from sentinel_core.publishing.quarantine import quarantined
+from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import (
     KINDS,
     Kind,
     Provenance,
     Revision,
-    RuleRejected,
     RuleSet,
     SourceText,
     diff_rules,
-    parse_revision,
 )
 from sentinel_core.rules.guard import Objection, Policy, objections
 from sentinel_core.rules.write import document, json_list
@@ -47,6 +46,8 @@ class Proposal:
     overruled: Sequence[Objection]
     invalid: Sequence[str]
     """Items whose rules are not valid and would be replaced: what engines run is not known."""
+    standing: Mapping[str, Reading]
+    """What was read, by the source of each step."""
 
 
 def make_plan(
@@ -63,17 +64,19 @@ def make_plan(
 ) -> Proposal:
     """Reads the store and writes nothing; `uri` is how it is called, without credentials. Raises DatasourceError."""
     steps, found, invalid = [], list[Objection](), []
+    read: dict[str, Reading] = {}
     for item in source.items(KINDS):
         kinds = [kind for kind in item.kinds if kind in wanted.sets]
         if not kinds:
             continue
         reading = source.read(item)
-        standing = _standing(reading, item)
+        standing = sets_of(reading, item.kinds)
         if standing is None:
             invalid.append(item.source)
         step = _step(item, reading, standing, {kind: wanted.sets[kind] for kind in kinds}, wanted.texts)
         if step is not None:
             steps.append(step)
+            read[step.source] = reading
             found += objections(standing or {}, {kind: wanted.sets[kind] for kind in kinds}, policy)
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
@@ -90,17 +93,7 @@ def make_plan(
         steps=tuple(steps),
     )
     against = [each for each in found if each.guard not in allowed]
-    return Proposal(plan, against, [each for each in found if each.guard in allowed], invalid)
-
-
-def _standing(reading: Reading, item: Item) -> Mapping[Kind, RuleSet] | None:
-    """The rules that stand there; None where they are not valid."""
-    if isinstance(reading, Absent):
-        return {}
-    try:
-        return parse_revision(reading, item.kinds)
-    except RuleRejected:
-        return None
+    return Proposal(plan, against, [each for each in found if each.guard in allowed], invalid, read)
 
 
 def _step(
@@ -125,7 +118,7 @@ def _step(
         source=item.source,
         key=item.key,
         expected=reading.version if isinstance(reading, Revision) else None,
-        digests={kind: rules.digest for kind, rules in whole.items()},
+        digests=digests_of(whole),
         texts=_texts(item, reading, whole, texts if whole.keys() == sets.keys() else ()),
         changes=changes,
     )

@@ -18,6 +18,7 @@ from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes
 from sentinel_core.publishing.carry_out import PlanStale, carry_out
 from sentinel_core.publishing.make import Proposal, Wanted, make_plan
 from sentinel_core.publishing.plan import Step
+from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 from sentinel_core.rules.guard import Policy
 
@@ -151,11 +152,11 @@ def _edits(store: Readable, proposal: Proposal) -> list[str]:
     told = []
     for step in proposal.plan.steps:
         item = items[step.source]
-        published, reading = _remembered(store, item), store.read(item)
+        published, reading = _remembered(store, item), proposal.standing[step.source]
         if isinstance(reading, Absent):
             if published is not None:
                 told.append(f"{_name(item)} deleted by somebody")
-        elif not _is_from_git(reading) and _digests(reading, item) != published:
+        elif not _is_from_git(reading) and digests_of(sets_of(reading, item.kinds)) != published:
             told.append(_edit(item, reading))
     return told
 
@@ -178,16 +179,9 @@ def _edit(item: Item, reading: Revision) -> str:
     return f"{_name(item)} {what} by {who} ({provenance.channel}){why}"
 
 
-def _digests(reading: Revision, item: Item) -> dict[Kind, str] | None:
-    try:
-        return {kind: rules.digest for kind, rules in parse_revision(reading, item.kinds).items()}
-    except RuleRejected:
-        return None
-
-
 def _remember(store: Readable, step: Step, commit: str) -> None:
-    """Which rules of Git were published last, so that an edit is told from a change in Git. That it cannot be kept only
-    means that the next difference counts as one of Git."""
+    """Which rules of Git were published last, so that an edit is told from a change in Git. Where it cannot be kept,
+    the provenance alone tells; where there is none either, the next difference counts as an edit."""
     if not isinstance(store, HasNotes):
         return
     item = next(item for item in store.items(KINDS) if item.source == step.source)
