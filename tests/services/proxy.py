@@ -17,6 +17,7 @@ import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,8 +25,6 @@ HOST = "127.0.0.1"
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of a socket whose close is a reset."""
 _BOUND_S = 10.0
-_ACCEPTED_S = 0.01
-"""A connection that was accepted already is one of ours so long after; an earlier `cut` would pass it over."""
 _Chunks = asyncio.Queue[tuple[float, bytes]]
 """What was read, and when it is to arrive."""
 
@@ -42,7 +41,7 @@ class Proxy:
         self._delay_s = 0.0
         self._deaf = False
         self._links: set[_Link] = set()
-        self._listener: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy-to-{target}", daemon=True)
         self._thread.start()
@@ -100,32 +99,48 @@ class Proxy:
 
     async def _listen(self) -> None:
         if self._listener is None:
-            self._listener = await asyncio.start_server(self._accept, HOST, self.port, reuse_address=True)
-            self.port = self._listener.sockets[0].getsockname()[1]
+            self._listener = socket.create_server((HOST, self.port))
+            self._listener.settimeout(0)
+            self.port = self._listener.getsockname()[1]
+            self._loop.add_reader(self._listener, self._accept, self._listener)
 
     async def _unlisten(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
+            self._loop.remove_reader(listener)
             listener.close()
-            await asyncio.sleep(_ACCEPTED_S)
 
     async def _cut(self) -> None:
-        ended = [link.task for link in self._links]
-        for link in list(self._links):
+        links = list(self._links)
+        for link in links:
             link.reset()
             link.task.cancel()
-        await asyncio.gather(*ended, return_exceptions=True)
+        await asyncio.gather(*(link.task for link in links), return_exceptions=True)
+        await asyncio.sleep(0)  # the ends are closed in the loop's next round
+        for link in links:
+            link.client.close()  # of a task that had not begun
+        self._links.difference_update(links)
 
     async def _deafen(self) -> None:
         self._deaf = True
         for link in self._links:
             link.deaf = True
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
-        link = _Link(writer, deaf=self._deaf)
-        self._links.add(link)
+    def _accept(self, listener: socket.socket) -> None:
+        """Not asyncio's own server: of that, connections that are not ours yet would outlive a cut and the loop."""
         try:
+            client, _ = listener.accept()
+        except OSError:
+            return  # it has gone again
+        self.accepted += 1
+        link = _Link(client, deaf=self._deaf)
+        self._links.add(link)
+        link.task = self._loop.create_task(self._join(link))
+
+    async def _join(self, link: _Link) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(sock=link.client)
+            link.ends.append(writer)
             far_reader, far_writer = await asyncio.open_connection(HOST, self._target)
             link.ends.append(far_writer)
             async with asyncio.TaskGroup() as both:
@@ -135,6 +150,7 @@ class Proxy:
                     both.create_task(link.deliver(chunks, other))
             for end in link.ends:
                 end.close()
+                await end.wait_closed()  # what is in its buffer is still on its way, and may be cut
         except* (OSError, asyncio.CancelledError):
             pass  # one side broke off, or it was cut here
         finally:
@@ -156,13 +172,14 @@ class Proxy:
 class _Link:
     """A connection of a client and that to the server."""
 
-    def __init__(self, writer: asyncio.StreamWriter, *, deaf: bool) -> None:
-        self.ends = [writer]
+    task: asyncio.Task[None]
+
+    def __init__(self, client: socket.socket, *, deaf: bool) -> None:
+        client.settimeout(0)
+        self.client = client
+        self.ends: list[asyncio.StreamWriter] = []
         self.deaf = deaf
         """Bytes were lost here, so nothing that follows them may pass either."""
-        task = asyncio.current_task()
-        assert task is not None
-        self.task = task
 
     async def deliver(self, chunks: _Chunks, writer: asyncio.StreamWriter) -> None:
         data = b"-"
@@ -178,7 +195,9 @@ class _Link:
                 writer.write_eof()
 
     def reset(self) -> None:
+        with suppress(OSError):  # it is closed
+            self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         for end in self.ends:
-            if not end.is_closing():
+            with suppress(OSError):
                 end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                end.transport.abort()
+            end.transport.abort()

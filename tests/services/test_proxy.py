@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -173,3 +176,16 @@ def test_the_port_may_be_chosen(echo: Echo) -> None:
     with Proxy(echo.port, port) as link, connect(link) as client:
         assert link.port == port
         assert asked(client) == b"ping"
+
+
+def test_nothing_stays_open_of_a_link_that_is_closed_while_clients_come(echo: Echo) -> None:
+    """A transport that nobody closed warns when it is collected, in whichever test that is."""
+    for _ in range(20):
+        with warnings.catch_warnings(record=True) as told, ExitStack() as clients:
+            warnings.simplefilter("always")
+            with Proxy(echo.port) as link:
+                for _ in range(30):
+                    clients.enter_context(connect(link))
+            assert link.open == 0
+            gc.collect()
+        assert [str(each.message) for each in told] == []
