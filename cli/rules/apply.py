@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
-from sentinel_core.cli.rules.proposing import confirm_plan, plan_view, say_plan, stale_plan, uri_of, write
+from sentinel_core.cli.rules.proposing import confirm_plan, finish, plan_view, say_plan, stale_plan, uri_of, write
+from sentinel_core.cli.rules.waiting import asked, prepared, wait_options
 from sentinel_core.cli.stores import opened
 from sentinel_core.publishing import PlanInvalid, PlanStale, examine, read_plan
 
@@ -14,14 +17,16 @@ from sentinel_core.publishing import PlanInvalid, PlanStale, examine, read_plan
 @click.command()
 @click.argument("plan", metavar="PLAN")
 @click.option("--dry-run", is_flag=True, help="Show what would be written and write nothing.")
+@wait_options
 @output_options
 @pass_app
-def apply(app: App, plan: str, dry_run: bool) -> int:
+def apply(app: App, /, plan: str, dry_run: bool, **options: Any) -> int:
     """Carry out a saved plan: exactly what it says.
 
     Refused with exit code 5, with nothing written, where the store has changed since the plan was made. A plan that
     broke off half-way is finished by applying it again: what stands already is not written twice.
     """
+    wait = asked(options)
     try:
         made = read_plan(plan)
     except PlanInvalid as error:
@@ -43,8 +48,8 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
         app.out.show(plan_view(made, None))
         app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE
-    confirm_plan(app, made)
-    with opened(app, uri_of(app, made)) as source:
+    with opened(app, uri_of(app, made)) as source, prepared(app, source, wait) as waiting:
+        confirm_plan(app, made)
         outcomes = write(app, made, source, f"sentinelctl rules apply {plan}    (goes on where this ended)")
-    app.out.show(plan_view(made, None, outcomes))
+        finish(app, made, None, outcomes, waiting)
     return Exit.DONE

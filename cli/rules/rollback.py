@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,7 @@ from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summ
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
+from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
@@ -34,6 +36,9 @@ from sentinel_core.rules import (
     clear_kinds,
     parse_revision,
 )
+
+if TYPE_CHECKING:
+    from sentinel_core.publishing.convergence import Convergence
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class Step:
     engines would keep the rules of a kind that is only absent."""
     same: bool
     """The rules of the target stand already."""
+    restored: Mapping[Kind, str]
+    """Digests of the rules that come back."""
     undone: Mapping[Kind, str]
     """Digests of the rules that the rollback takes back: they go under quarantine."""
 
@@ -76,10 +83,12 @@ class Step:
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
+@wait_options
 @output_options
 @pass_app
 def rollback(
     app: App,
+    /,
     number: int | None,
     commit: str | None,
     steps: int | None,
@@ -87,6 +96,7 @@ def rollback(
     dry_run: bool,
     store: str | None,
     kind: Kind | None,
+    **options: Any,
 ) -> int:
     """Bring back the rules of an older revision as a new one.
 
@@ -97,6 +107,7 @@ def rollback(
     The rules that are undone go under quarantine: publishing refuses them, whoever brings them again, until they are
     released by name.
     """
+    wait = asked(options)
     with history_store(app, store, kind) as (source, item):
         revisions = numbered(app, source, item)
         if not revisions:
@@ -116,10 +127,14 @@ def rollback(
             return Exit.DONE
         reason = reason and mask_text(reason)
         _check_quarantine(source, item, step)
-        _confirm(app, step, source.uri)
-        with _under_quarantine(app, source, item, step, reason):
-            written = _write(app, source, item, step, reason)
-        app.out.show(_view(step, written=written, number=max(revisions) + 1))
+        with prepared(app, source, wait) as waiting:
+            _confirm(app, step, source.uri)
+            with _under_quarantine(app, source, item, step, reason):
+                written = _write(app, source, item, step, reason)
+            found = waiting.for_revision(item, written.texts, step.restored, written.version) if waiting else None
+            app.out.show(_view(step, written=written, number=max(revisions) + 1, found=found))
+            if waiting and found:
+                waiting.end(found)
     return Exit.DONE
 
 
@@ -202,6 +217,7 @@ def _plan(
         emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
         cleared=cleared,
         same=note is None and old.keys() == new.keys() and not difference.count,
+        restored={kind: rules.digest for kind, rules in new.items()},
         undone={kind: rules.digest for kind, rules in old.items() if kind in new and new[kind].digest != rules.digest},
     )
 
@@ -318,7 +334,7 @@ def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reas
         app.out.say(f"Under quarantine until released: {names}")
 
 
-def _view(step: Step, *, written: Written | None, number: int | None) -> View:
+def _view(step: Step, *, written: Written | None, number: int | None, found: Convergence | None = None) -> View:
     changes = [change for each in step.difference.changes.values() for change in each]
     document = {
         "written": written is not None,
@@ -327,6 +343,7 @@ def _view(step: Step, *, written: Written | None, number: int | None) -> View:
         "restores": step.target.version,
         "rollbackOf": step.standing.version if written else None,
         "changes": changes,
+        "convergence": convergence_json(found),
     }
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
