@@ -18,7 +18,8 @@ from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, store_option
-from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
+from sentinel_core.cli.rules.past import Past, past
+from sentinel_core.cli.rules.sides import at_revision, short_version, title_of
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
@@ -109,7 +110,7 @@ def rollback(
     """
     wait = asked(options)
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(app, source, item)
+        revisions = past(app, source, item)
         if not revisions:
             raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
         one_step = (number, commit) == (None, None) and steps in (None, 1)
@@ -119,6 +120,7 @@ def rollback(
             return Exit.DONE
         standing = source.read(item)
         target, name = _target(source, item, revisions, standing, number, commit, steps)
+        _check_one_text(revisions, standing, target, name)
         step = _plan(source, item, revisions, standing, target, name)
         _show_plan(app, step)
         if step.same or dry_run:
@@ -138,14 +140,15 @@ def rollback(
     return Exit.DONE
 
 
-def _rolled_back_before(revisions: Mapping[int, Revision]) -> str | None:
+def _rolled_back_before(revisions: Past) -> str | None:
     """A retry of `rollback` must not undo the rollback, as going one step back again would."""
     newest = max(revisions)
-    undone = revisions[newest].provenance.rollback_of
+    revision = revisions.lines[newest].revision
+    undone = revision.provenance.rollback_of
     if undone is None:
         return None
     return (
-        f"Already rolled back: revision {newest} ({short_version(revisions[newest])}) undid {undone[:SHORT]}. "
+        f"Already rolled back: revision {newest} ({short_version(revision)}) undid {undone[:SHORT]}. "
         "Nothing was written. To go to another revision: sentinelctl rules rollback --to N"
     )
 
@@ -153,7 +156,7 @@ def _rolled_back_before(revisions: Mapping[int, Revision]) -> str | None:
 def _target(
     source: Rewindable,
     item: Item,
-    revisions: Mapping[int, Revision],
+    revisions: Past,
     standing: Reading,
     number: int | None,
     commit: str | None,
@@ -162,7 +165,7 @@ def _target(
     if [number, commit, steps].count(None) < 2:
         raise UsageProblem("--to, --to-commit and --steps name the target in three ways", next_step="give one of them")
     if commit is not None:
-        found = present(at_revision(source, item, commit), source)
+        found = _of_commit(source, item, revisions, commit)
         return found, f"commit {short_version(found)}"
     if number is not None:
         if number not in revisions:
@@ -176,13 +179,38 @@ def _target(
     return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
 
 
-def _steps_back(revisions: Mapping[int, Revision], standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
+def _check_one_text(revisions: Past, standing: Reading, target: Revision, name: str) -> None:
+    """Of a folder of several files the audit store knows the rules and not the files."""
+    number = revisions.number_of(target.version)
+    gone = number is not None and revisions.lines[number].origin == "audit"
+    if gone and isinstance(standing, Revision) and len(standing.texts) > 1:
+        files = ", ".join(text.name for text in standing.texts)
+        raise CommandError(
+            f"the store remembers {name} no more, and which of its rules stood in which file ({files}) is not known",
+            next_step=f"sentinelctl rules diff live history:{number}    (shows what to write by hand)",
+        )
+
+
+def _of_commit(source: Rewindable, item: Item, revisions: Past, commit: str) -> Revision:
+    """Of the store, else of the audit store."""
+    try:
+        return present(at_revision(source, item, commit), source)
+    except UsageProblem:
+        number = revisions.named(commit)
+        if number is None:
+            raise
+        return revisions[number]
+
+
+def _steps_back(revisions: Past, standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
     """The number of the revision so many valid ones back. What stands is not counted where it is valid itself; rules
     that are deleted or not valid are one step behind the newest valid revision."""
     newest = max(revisions)
     stands = _sets_or_none(standing, kinds) is not None
     left = steps
     for number in range(newest - 1 if stands else newest, 0, -1):
+        if revisions.was_dropped(number):
+            continue
         left -= _sets_or_none(revisions[number], kinds) is not None
         if left == 0:
             return number
@@ -192,9 +220,7 @@ def _steps_back(revisions: Mapping[int, Revision], standing: Reading, kinds: Seq
     )
 
 
-def _plan(
-    source: Rewindable, item: Item, revisions: Mapping[int, Revision], standing: Reading, target: Revision, name: str
-) -> Step:
+def _plan(source: Rewindable, item: Item, revisions: Past, standing: Reading, target: Revision, name: str) -> Step:
     try:
         new = parse_revision(target, item.kinds)
     except RuleRejected as rejection:
@@ -233,7 +259,7 @@ def _with_empty_lists(target: Revision, kinds: tuple[Kind, ...], name: str) -> t
 
 
 def _baseline(
-    source: Rewindable, item: Item, revisions: Mapping[int, Revision], standing: Reading
+    source: Rewindable, item: Item, revisions: Past, standing: Reading
 ) -> tuple[Mapping[Kind, RuleSet], str, str | None]:
     """What the target is compared with, what it is called, and why it is not what stands."""
     stands = _sets_or_none(standing, item.kinds)
@@ -248,7 +274,7 @@ def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, Rul
     return None if isinstance(standing, Absent) else sets_of(standing, kinds)
 
 
-def _newest_valid(revisions: Mapping[int, Revision], kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
+def _newest_valid(revisions: Past, kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
     for number in sorted(revisions, reverse=True):
         found = _sets_or_none(revisions[number], kinds)
         if found is not None:

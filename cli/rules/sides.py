@@ -12,6 +12,7 @@ from sentinel_core.cli import git
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import read_revisions, shown
+from sentinel_core.cli.rules.past import past
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.layers import in_force
@@ -22,8 +23,6 @@ from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
-HISTORY_LIMIT = 10_000
-"""Revisions that are counted; a store with more is addressed by commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
 
 def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(app, source, item)
+        revisions = past(app, source, item)
         revision = revisions.get(int(number)) if number.isdecimal() else None
         if revision is None:
             raise UsageProblem(
@@ -146,13 +145,6 @@ def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Si
                 next_step="sentinelctl rules history    (lists them with their numbers)",
             )
         return _side(title_of(source, revision), [(revision, item.kinds)])
-
-
-def numbered(app: App, source: HasHistory, item: Item) -> dict[int, Revision]:
-    """All revisions in which the item changed, by number: 1 is the oldest, so a number never changes its meaning."""
-    with app.out.waiting(f"reading the history of {item.key}"):
-        newest_first = source.history(item, limit=HISTORY_LIMIT)
-    return {len(newest_first) - index: revision for index, revision in enumerate(newest_first)}
 
 
 def _committed(app: App, rev: str, kind: Kind | None) -> Side:
