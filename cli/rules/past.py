@@ -66,6 +66,12 @@ class Past(Mapping[int, Revision]):
     def __len__(self) -> int:
         return len(self.lines)
 
+    @property
+    def newest(self) -> int:
+        """Of those that the store has: behind it there may be revisions whose branch was set back."""
+        kept = [number for number, line in self.lines.items() if line.origin != "audit"]
+        return max(kept or self.lines)
+
     def number_of(self, version: str) -> int | None:
         """Of a version as its store writes it."""
         return next((number for number, line in self.lines.items() if line.revision.version == version), None)
@@ -135,7 +141,7 @@ def _texts(item: Item, sets: Mapping[Kind, RuleSet]) -> tuple[SourceText, ...]:
 def past(app: App, source: HasHistory, item: Item) -> Past:
     """Every revision that the store or the audit store knows. Without an audit store: what the store remembers.
 
-    What only the audit store has stands where it was told, and never behind the newest of the store.
+    What only the audit store has stands where it was told.
     """
     with app.out.waiting(f"reading the history of {item.key}"):
         kept = list(reversed(source.history(item, limit=HISTORY_LIMIT)))
@@ -201,8 +207,7 @@ def _in_order(
         while waiting and (at is None or waiting[0].time < at):
             yield None, waiting.pop(0)
         yield revision, event
-    if not pairs:
-        yield from ((None, each) for each in waiting)
+    yield from ((None, each) for each in waiting)
 
 
 def _outline(item: Item, event: Told) -> Revision:

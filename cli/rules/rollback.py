@@ -142,7 +142,7 @@ def rollback(
 
 def _rolled_back_before(revisions: Past) -> str | None:
     """A retry of `rollback` must not undo the rollback, as going one step back again would."""
-    newest = max(revisions)
+    newest = revisions.newest
     revision = revisions.lines[newest].revision
     undone = revision.provenance.rollback_of
     if undone is None:
@@ -205,7 +205,7 @@ def _of_commit(source: Rewindable, item: Item, revisions: Past, commit: str) -> 
 def _steps_back(revisions: Past, standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
     """The number of the revision so many valid ones back. What stands is not counted where it is valid itself; rules
     that are deleted or not valid are one step behind the newest valid revision."""
-    newest = max(revisions)
+    newest = revisions.newest
     stands = _sets_or_none(standing, kinds) is not None
     left = steps
     for number in range(newest - 1 if stands else newest, 0, -1):
@@ -275,7 +275,7 @@ def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, Rul
 
 
 def _newest_valid(revisions: Past, kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
-    for number in sorted(revisions, reverse=True):
+    for number in range(revisions.newest, 0, -1):
         found = _sets_or_none(revisions[number], kinds)
         if found is not None:
             return found, f"revision {number} ({short_version(revisions[number])})"
