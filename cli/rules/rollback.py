@@ -19,7 +19,7 @@ from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summ
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.rules.past import Past, past
-from sentinel_core.cli.rules.sides import at_revision, short_version, title_of
+from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
@@ -374,6 +374,6 @@ def _view(step: Step, *, written: Written | None, number: int | None, found: Con
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
         if written is not None:
-            yield (f"Rolled back to {step.name}: this is revision {number} ({written.version[:SHORT]}).",)
+            yield (f"Rolled back to {step.name}: this is revision {number} ({shortened(written.version)}).",)
 
     return View(document=document, items=[document], names=[written.version] if written else [], lines=lines)

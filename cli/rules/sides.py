@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleS
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
 
 
@@ -238,4 +240,9 @@ def title_of(source: Readable, revision: Revision) -> str:
 
 def short_version(revision: Revision) -> str:
     """A commit in twelve characters; any other version as the store writes it."""
-    return revision.version[:12] if revision.provenance.commit_hash else revision.version
+    return shortened(revision.version)
+
+
+def shortened(version: str) -> str:
+    """The same of a version alone."""
+    return version[:12] if _HASH.fullmatch(version) else version

@@ -190,8 +190,8 @@ class Client:
         return known[0]
 
     def _logged_in(self, server: str, timeout_s: float, before: _Token | None) -> _Token:
-        """One thread logs in and the others take its token: a login costs a server a tenth of a second of its processor,
-        so that all items of a fleet at once would keep it from ever answering one of them in time."""
+        """One thread logs in and the others take its token: a login costs a server a tenth of a second of computing, so
+        that all items of a fleet at once would keep it from ever answering one of them in time."""
         began = self._monotonic()
         turn = self._logins.lock
         if not turn.acquire(timeout=timeout_s):
