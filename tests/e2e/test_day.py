@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from sentinel_core import datasources
 from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.event import RuleApplied
 from sentinel_core.audit.store.contract import Condition, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
+from sentinel_core.rules import Revision, parse_revision
 from tests.e2e.terminal import Session, type_in
 from tests.services import etcd, nacos
 from tests.services.nacos import NacosServer
@@ -60,7 +62,7 @@ class Day:
     def __init__(self, folder: Path, store: str, address: str, undo: ExitStack) -> None:
         self.folder = folder / "order-rules"
         self.folder.mkdir()
-        self._address = address
+        self._store, self._address = store, address
         program = folder / "bin" / "sentinelctl"
         program.parent.mkdir()
         program.write_text(f"#!{sys.executable}\nfrom sentinel_core.cli.main import main\nmain()\n", encoding="utf-8")
@@ -94,8 +96,7 @@ class Day:
             self.types(line, ends_with=0)
         for number in range(PROCESSES):
             undo.enter_context(self._instances(undo, settings, 1 + number * FLEET // PROCESSES, FLEET // PROCESSES))
-        with closing(SqliteStore(self.folder / ".sentinel" / "audit.db", read_only=True)) as store:
-            assert wait_until(lambda: _told(store) == 2 * FLEET, 60)
+        self.settles()
 
     def _instances(self, undo: ExitStack, settings: Path, first: int, count: int) -> subprocess.Popen[str]:
         return _Ending(
@@ -106,6 +107,25 @@ class Day:
             stderr=undo.enter_context((self.folder.parent / f"fleet-{first}.log").open("w")),
             text=True,
         )
+
+    def settles(self) -> None:
+        """Returns when every instance has told that it runs what stands in the store now."""
+        with closing(datasources.open(self._store, environment="prod")) as source:
+            (item,) = source.items(["flow"])
+            reading = source.read(item)
+        assert isinstance(reading, Revision)
+        digest = parse_revision(reading, ["flow"])["flow"].digest
+        wanted = {"type": RuleApplied.TYPE, "source": reading.source, "revision": reading.version, "digest": digest}
+        query = Query(tuple(Condition(column, "is", (value,)) for column, value in wanted.items()))
+
+        def all_told() -> bool:
+            try:
+                return len(store.query(query).rows) == FLEET
+            except StoreUnavailable:  # the first event makes it
+                return False
+
+        with closing(SqliteStore(self.folder / ".sentinel" / "audit.db", read_only=True)) as store:
+            assert wait_until(all_told, 60)
 
     def types(self, command: str, *, ends_with: int | None = None) -> Session:
         session = type_in(command, cwd=self.folder, env=self.env)
@@ -128,14 +148,6 @@ class Day:
         for pattern, blank in _CHANGING:
             line = pattern.sub(blank, line)
         return line
-
-
-def _told(store: SqliteStore) -> int:
-    """How many times an instance told that it runs a kind."""
-    try:
-        return len(store.query(Query((Condition("type", "is", (RuleApplied.TYPE,)),))).rows)
-    except StoreUnavailable:
-        return 0
 
 
 class _Ending(subprocess.Popen[str]):
@@ -164,13 +176,16 @@ def lived(day: Day, edit: Callable[[], None]) -> str:
         before = text[end : block.start()]
         if EDIT in before:
             edit()
+            day.settles()
         written += f"{before}```console\n{day.plays(commands_of(block[1]))}```"
         end = block.end()
+        day.settles()
     return written + text[end:]
 
 
 @pytest.fixture
-def undo() -> Iterator[ExitStack]:
+def undo(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
+    monkeypatch.setenv("SENTINEL_NACOS_PASSWORD", PASSWORD)
     with ExitStack() as stack:
         yield stack
 
@@ -188,7 +203,7 @@ def test_the_page_is_what_happens(tmp_path: Path, undo: ExitStack) -> None:
 
     def edit() -> None:
         server.put_as("ops-li", PASSWORD, "sentinel-flow-rules", LIST.encode())
-        assert wait_until(lambda: server.read("sentinel-flow-rules") == LIST.encode(), 20)
+        assert wait_until(lambda: server.read("sentinel-flow-rules") == LIST.encode())
 
     page = lived(day, edit)
     if os.environ.get("SENTINEL_DAY") == "write":
