@@ -17,6 +17,7 @@ from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
+    from sentinel_core.audit.event import Event
     from sentinel_core.audit.query.told import Told
     from sentinel_core.audit.store.contract import AuditStore, EventHead
 
@@ -101,7 +102,7 @@ class Past(Mapping[int, Revision]):
         sets: dict[Kind, RuleSet] = {}
         provenance = line.revision.provenance
         for kind, head in line.state.items():
-            event = self.audit.get(head.id) if self.audit else None
+            event = self._event(head)
             found = _rules_of(event.payload if event else {}, kind, head.new_digest)
             if found is None:
                 raise CommandError(
@@ -113,6 +114,15 @@ class Past(Mapping[int, Revision]):
             if event and line.told and head.id == line.told.heads.get(kind, head).id and kind in line.told.heads:
                 provenance = (decode(event.data) or (provenance, None))[0]
         return replace(line.revision, texts=_texts(self._item, sets), provenance=provenance)
+
+    def _event(self, head: EventHead) -> Event | None:
+        """None where it is gone or damaged."""
+        from sentinel_core.audit.errors import StoreUnavailable
+
+        try:
+            return self.audit.get(head.id) if self.audit else None
+        except StoreUnavailable:
+            return None
 
 
 def _rules_of(payload: Mapping[str, Any], kind: Kind, digest: str | None) -> RuleSet | None:

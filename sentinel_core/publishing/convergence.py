@@ -91,9 +91,11 @@ class Fleet:
         items = {each.item for each in standing}
         self.followers = {status.instance for status in local if not status.ended and _sources(status) & items}
         """By name."""
+        self._before: dict[str, dict[str, str | None]] = {}
         for each in standing:
-            newest = self._newest(each.source, None)
-            self.followers |= {name for name, head in newest.items() if head.new_digest == each.digest}
+            ran = {name: head.new_digest for name, head in self._newest(each.source, None).items()}
+            self._before[each.source] = ran
+            self.followers |= {name for name, digest in ran.items() if digest == each.digest}
         self.followers -= _ended(local)
 
     def look(
@@ -133,7 +135,7 @@ class Fleet:
         if target.version is not None:  # it may have gone on to a later revision already
             names |= set(self._newest(target.source, since, revision=target.version, digest=target.digest))
         names |= {status.instance for status in local if not status.ended and _runs_it(status, target)}
-        return names, {name: head.new_digest for name, head in newest.items()}
+        return names, self._before.get(target.source, {}) | {name: head.new_digest for name, head in newest.items()}
 
     def _newest(self, source: str, since: datetime | None, **wanted: str) -> dict[str, EventHead]:
         """The newest that each instance applied from a source."""

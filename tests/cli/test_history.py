@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sentinel_core import datasources, start
+from sentinel_core import Engine, datasources, start
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.events import rule_applied, rule_changed, rule_rejected
 from sentinel_core.audit.redaction import Redaction
@@ -54,7 +56,7 @@ def tell(project: Project, *, redaction: Redaction | None = None) -> list[Revisi
 
 def events(revisions: Sequence[Revision], redaction: Redaction | None) -> Iterator[Event]:
     before = RuleSet.empty("flow")
-    hidden = {} if redaction is None else {"redaction": redaction}
+    hidden: dict[str, Any] = {} if redaction is None else {"redaction": redaction}
     for hour, revision in enumerate(revisions):
         new = parse_revision(revision, ["flow"])["flow"]
         for late, name in enumerate(FLEET):
@@ -184,6 +186,16 @@ def test_rules_that_are_hidden_in_the_events_do_not_come_back(project: Project, 
     assert [each["message"] for each in listed(sentinelctl)][-1] == "First rules"
 
 
+def test_an_event_that_was_altered_brings_nothing_back(forgetful: Project, sentinelctl: Run) -> None:
+    database = sqlite3.connect(forgetful.folder / ".sentinel" / "audit.db")
+    with closing(database), database:
+        database.execute("UPDATE bodies SET data = 'x'")
+    refused = sentinelctl("rules", "rollback", "--to", "1", "--yes")
+    assert refused.code == Exit.ERROR
+    assert "are not what its digest says" in refused.err
+    assert [each["number"] for each in listed(sentinelctl)] == [4, 3, 2, 1]
+
+
 def test_the_patch_of_each_revision(project: Project, sentinelctl: Run) -> None:
     tell(project)
     shown = ok(sentinelctl("rules", "history", "-p", "--limit", "2")).out
@@ -221,6 +233,10 @@ def flow(count: int) -> bytes:
     return json.dumps([{"resource": "payment_invoke", "grade": 1, "count": count}]).encode()
 
 
+def runs(engine: Engine, count: int) -> bool:
+    return [rule.count for rule in engine.rules("flow").rules] == [count]
+
+
 def test_etcd_compacts_and_nothing_is_lost(here: Path, sentinelctl: Run) -> None:
     etcd.needed()
     server = etcd.shared()
@@ -229,10 +245,10 @@ def test_etcd_compacts_and_nothing_is_lost(here: Path, sentinelctl: Run) -> None
     server.put(key, flow(20))
     engine = start(load_settings(here / "sentinel.yaml"))
     try:
-        assert wait_until(lambda: len(engine.rules("flow").rules) == 1)
+        assert wait_until(partial(runs, engine, 20))
         for count in (25, 30):
             server.put(key, flow(count))
-            assert wait_until(lambda wanted=count: engine.rules("flow").rules[0].count == wanted)
+            assert wait_until(partial(runs, engine, count))
         assert wait_until(lambda: sentinelctl("audit", "query", "type:applied", "-o", "ndjson").out.count("pod-1") == 3)
         server.compact()
         found = listed(sentinelctl, "--kind", "flow")
@@ -241,7 +257,7 @@ def test_etcd_compacts_and_nothing_is_lost(here: Path, sentinelctl: Run) -> None
         ]
         assert [each["from"] for each in found] == ["both", "audit", "audit"]
         ok(sentinelctl("rules", "rollback", "--kind", "flow", "--to", "1", "--yes"))
-        assert wait_until(lambda: engine.rules("flow").rules[0].count == 20)
+        assert wait_until(partial(runs, engine, 20))
     finally:
         engine.close()
 
@@ -255,9 +271,9 @@ def test_what_nacos_and_the_audit_store_tell_is_one_revision(here: Path, sentine
     server.put("sentinel-flow-rules", flow(20), group=group)
     engine = start(load_settings(here / "sentinel.yaml"))
     try:
-        assert wait_until(lambda: len(engine.rules("flow").rules) == 1)
+        assert wait_until(partial(runs, engine, 20))
         server.put("sentinel-flow-rules", flow(25), group=group)
-        assert wait_until(lambda: engine.rules("flow").rules[0].count == 25)
+        assert wait_until(partial(runs, engine, 25))
         assert wait_until(lambda: sentinelctl("audit", "query", "type:applied", "-o", "ndjson").out.count("pod-1") == 2)
         found = listed(sentinelctl, "--kind", "flow")
         assert [(each["from"], each["ran"]["instances"]) for each in found] == [("both", ["pod-1"])] * 2

@@ -311,7 +311,7 @@ def test_items_that_are_read_at_once_log_in_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SENTINEL_NACOS_PASSWORD", "right")
     says = nacos_3(login=answer({"accessToken": "t", "tokenTtl": 18000}))
 
-    def slow(method: str, path: str) -> bytes:
+    def slow(method: str, path: str) -> bytes | Iterable[bytes]:
         if "/login" in path:
             time.sleep(0.1)
         return says(method, path)
