@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -103,7 +103,7 @@ class Past(Mapping[int, Revision]):
         provenance = line.revision.provenance
         for kind, head in line.state.items():
             event = self._event(head)
-            found = _rules_of(event.payload if event else {}, kind, head.new_digest)
+            found = _rules_of(event.data if event else b"", kind, head.new_digest)
             if found is None:
                 raise CommandError(
                     f"the store remembers revision {number} ({line.revision.version}) no more, and the {kind} rules in "
@@ -125,16 +125,14 @@ class Past(Mapping[int, Revision]):
             return None
 
 
-def _rules_of(payload: Mapping[str, Any], kind: Kind, digest: str | None) -> RuleSet | None:
+def _rules_of(data: bytes, kind: Kind, digest: str | None) -> RuleSet | None:
     """The new rules of an event; None where they are not those of its digest."""
     import json
 
-    if not isinstance(payload.get("newRules"), list):
-        return None
-    text = SourceText(f"{kind} rules of the event", json.dumps(payload["newRules"]).encode(), "json")
     try:
+        text = SourceText(f"{kind} rules of the event", json.dumps(json.loads(data)["newRules"]).encode(), "json")
         found = parse_revision(Revision((text,), "", ""), (kind,))[kind]
-    except (RuleRejected, KeyError):
+    except (RuleRejected, ValueError, KeyError, TypeError, RecursionError):
         return None
     return found if found.digest == digest else None
 

@@ -186,10 +186,13 @@ def test_rules_that_are_hidden_in_the_events_do_not_come_back(project: Project, 
     assert [each["message"] for each in listed(sentinelctl)][-1] == "First rules"
 
 
-def test_an_event_that_was_altered_brings_nothing_back(forgetful: Project, sentinelctl: Run) -> None:
+@pytest.mark.parametrize(
+    "body", ["x", b"x", b"{", b"{}", b'{"newRules": [{"resource": "payment_invoke", "grade": 1, "count": 9}]}']
+)
+def test_an_event_that_was_altered_brings_nothing_back(forgetful: Project, sentinelctl: Run, body: str | bytes) -> None:
     database = sqlite3.connect(forgetful.folder / ".sentinel" / "audit.db")
     with closing(database), database:
-        database.execute("UPDATE bodies SET data = 'x'")
+        database.execute("UPDATE bodies SET data = ?", [body])
     refused = sentinelctl("rules", "rollback", "--to", "1", "--yes")
     assert refused.code == Exit.ERROR
     assert "are not what its digest says" in refused.err
