@@ -27,11 +27,21 @@ CODES = {
     "healed": Exit.DONE,
     "drifted": Exit.DIFFERENCES,
     "refused": Exit.REFUSED,
+    "frozen": Exit.REFUSED,
+    "locked": Exit.CONFLICT,
     "invalid": Exit.INVALID_RULES,
     "absent": Exit.ERROR,
     "failed": Exit.ERROR,
 }
-COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "red", "failed": "red"}
+COLOURS = {
+    "drifted": "yellow",
+    "frozen": "yellow",
+    "locked": "yellow",
+    "refused": "red",
+    "invalid": "red",
+    "absent": "red",
+    "failed": "red",
+}
 
 
 @click.command()
@@ -60,17 +70,19 @@ def sync(app: App, git: str, store: str | None, once: bool, interval: float, dri
     """
     guards = app.settings.guards
     with opened(app, git) as source, target(app, store) as (uri, kept):
-        settings = Settings(uri, app.environment, guards, guards.max_bytes, drift=drift, published_by=actor())
+        settings = Settings(
+            uri, app.environment, guards, guards.max_bytes, drift, published_by=actor(), owners=app.settings.owners
+        )
         if not isinstance(source, datasources.GitSource):
             raise BadSettings(
                 f"{source.uri} is no Git repository, so nothing is committed there",
                 next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
             )
-        found = look(source, kept, settings)
+        found = look(source, kept, settings, utc_now())
         app.out.show(_view(found))
         while not once and not app.out.closed:
             threading.Event().wait(max(interval, 0.1))
-            before, found = found, look(source, kept, settings)
+            before, found = found, look(source, kept, settings, utc_now())
             if (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
                 app.out.show(_view(found))
     return CODES[found.state]

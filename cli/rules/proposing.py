@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ import click
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
+from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines
@@ -36,6 +38,14 @@ _SHOWN = 10
 
 def guard_options(command: Command) -> Command:
     """`--allow-…` for each guard, and `--reason`."""
+    command = click.option(
+        "--allow-check",
+        "allow_check",
+        multiple=True,
+        type=WORDS,
+        metavar="NAME",
+        help="Overrule the own check of this name; needs --reason.",
+    )(command)
     for guard in reversed(GUARDS):
         command = click.option(
             f"--allow-{guard}", f"allow_{guard}", is_flag=True, help=f"Overrule the guard {guard}; needs --reason."
@@ -46,7 +56,9 @@ def guard_options(command: Command) -> Command:
 
 
 def allowed_among(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(guard for guard in GUARDS if flags.get(f"allow_{guard}"))
+    """As plans list them."""
+    checks = dict.fromkeys(f"check:{name}" for name in flags.get("allow_check", ()))
+    return (*(guard for guard in GUARDS if flags.get(f"allow_{guard}")), *checks)
 
 
 @contextmanager
@@ -80,23 +92,35 @@ def propose(
     """Compares what is wanted with what stands in the store, and asks the guards. `named`: the store of the command
     line, whose history is meant."""
     uri, source = store
-    if reason is not None and not reason.strip():
-        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
-    if allowed and not reason:
-        raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
+    check_overruling(reason, allowed)
     (text,) = (what,) if what else given_or_default(app, ())
     side = resolve(app, text, kind, store=named)
     with app.out.waiting(f"reading {source.uri}"):
         return make_plan(
             source,
             uri,
-            Wanted(side.title, side.sets, side.texts),
+            Wanted(side.title, side.sets, side.texts, side.files),
             environment=app.environment,
             provenance=_provenance(app, text, side, kind, reason, allowed),
             policy=app.settings.guards,
             max_bytes=app.settings.guards.max_bytes,
+            owners=app.settings.owners,
             allowed=allowed,
+            now=utc_now(),
         )
+
+
+def check_overruling(reason: str | None, allowed: Sequence[str]) -> None:
+    """Raises UsageProblem for a blank reason, and for guards that are overruled without one."""
+    if reason is not None and not reason.strip():
+        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
+    if allowed and not reason:
+        raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
+
+
+def overruling(reason: str, allowed: Sequence[str]) -> str:
+    """The reason as it is kept with the rules."""
+    return f"{reason} (overruled: {', '.join(allowed)})" if allowed else reason
 
 
 def _provenance(
@@ -105,8 +129,8 @@ def _provenance(
     """Of the commit that the rules are from, where they are as they were committed."""
     found = _committed(app, text, side, kind) or Provenance(channel="cli")
     why = reason or found.reason
-    if allowed:
-        why = f"{why} (overruled: {', '.join(allowed)})"
+    if reason:
+        why = overruling(reason, allowed)
     # What stands beside the rules is read by everybody: no credential that somebody wrote into a message goes there.
     return masked(replace(found, reason=why, environment=app.environment, published_by=actor()))
 
@@ -209,25 +233,33 @@ def check_guards(app: App, proposal: Proposal) -> None:
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
     if proposal.objections:
-        guards = dict.fromkeys(each.guard for each in proposal.objections)
-        flags = " ".join(f"--allow-{guard}" for guard in guards if guard in GUARDS)
-        steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
-        steps += [
-            f"sentinelctl rules release {digest[:12]} --store {proposal.plan.store} "
-            '--reason "why"    (lets them come back)'
-            for digest in dict.fromkeys(each.digest for each in proposal.objections if each.digest)
-        ]
-        raise CommandError(
-            "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, proposal.objections)),
-            next_step="\n  ".join(steps),
-            code=Exit.REFUSED,
-        )
+        raise refused(proposal.objections, proposal.plan.store)
+
+
+def refused(objections: Sequence[Objection], store: str) -> CommandError:
+    """What guards have against it, and how each is overruled."""
+    flags = " ".join(dict.fromkeys(_flag(each) for each in objections if each.guard != "quarantine"))
+    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
+    steps += [
+        f'sentinelctl rules release {digest[:12]} --store {store} --reason "why"    (lets them come back)'
+        for digest in dict.fromkeys(each.digest for each in objections if each.digest)
+    ]
+    return CommandError(
+        "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, objections)),
+        next_step="\n  ".join(steps),
+        code=Exit.REFUSED,
+    )
+
+
+def _flag(objection: Objection) -> str:
+    name = f" {shlex.quote(objection.check)}" if objection.check is not None else ""
+    return f"--allow-{objection.guard}{name}"
 
 
 def _objection(objection: Objection) -> str:
     names = visible(", ".join(objection.resources[:_SHOWN]))
     more = f", … ({len(objection.resources)} in all)" if len(objection.resources) > _SHOWN else ""
-    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last") and names else ""
+    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last", "check") and names else ""
     return f"{objection.guard}: {visible(objection.text)}{shown}"
 
 
