@@ -9,6 +9,7 @@ import click
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.moments import utc_now
+from sentinel_core.cli.rules.options import lock_option
 from sentinel_core.cli.rules.proposing import (
     check_overruling,
     confirm_plan,
@@ -31,9 +32,10 @@ from sentinel_core.publishing.make import freezes
 @click.option("--dry-run", is_flag=True, help="Show what would be written and write nothing.")
 @click.option("--allow-freeze", is_flag=True, help="Write during a freeze; needs --reason.")
 @click.option("--reason", type=WORDS, metavar="TEXT", help="Why it is written during a freeze; kept with the rules.")
+@lock_option
 @output_options
 @pass_app
-def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | None) -> int:
+def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | None, under: str | None) -> int:
     """Carry out a saved plan: exactly what it says.
 
     Refused with exit code 5, with nothing written, where the store has changed since the plan was made. A plan that
@@ -65,7 +67,8 @@ def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | 
         return Exit.DONE
     confirm_plan(app, made)
     with opened(app, uri_of(app, made)) as source:
-        outcomes = write(app, made, source, f"sentinelctl rules apply {plan}    (goes on where this ended)")
+        again = f"sentinelctl rules apply {plan}    (goes on where this ended)"
+        outcomes = write(app, made, source, again, command="apply", under=under)
     app.out.show(plan_view(made, None, outcomes))
     return Exit.DONE
 

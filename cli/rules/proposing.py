@@ -14,6 +14,7 @@ import click
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
+from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
@@ -26,6 +27,7 @@ from sentinel_core.cli.text import Span, Styled, visible
 from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.contract import Absent, Readable
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
+from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.make import Proposal, Wanted
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
@@ -280,13 +282,15 @@ def confirm_plan(app: App, plan: Plan) -> None:
     confirm(app, question, typed)
 
 
-def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:
+def write(app: App, plan: Plan, source: Readable, again: str, *, command: str, under: str | None) -> list[Outcome]:
     """Carries the plan out and says of each step what became of it. `again`: the command that finishes the job.
+    `command` is what holds the lock meanwhile, `under` that of a person under which it is written.
 
-    Raises CommandError: 5 where the store has moved on, else with the code of the first failure.
+    Raises CommandError: 5 where the store has moved on or is locked, else with the code of the first failure.
     """
     try:
-        outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome))
+        with locked(app, source, plan.store, items_of(plan, source), command, plan.provenance.reason, under) as lock:
+            outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome), check=lock.check)
     except PlanStale as stale:
         raise stale_plan(plan, stale) from stale
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)

@@ -15,6 +15,7 @@ from sentinel_core.datasources.git.objects import (
     PLAN,
     REASON,
     ROLLBACK,
+    SOURCE_COMMIT,
     Entry,
     entries,
     read_objects,
@@ -71,6 +72,8 @@ def message(provenance: Provenance) -> str:
         trailers.append(f"{ROLLBACK}: {provenance.rollback_of}")
     if provenance.reason and provenance.reason != text.partition("\n")[0]:  # trailers in the text count no more
         trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
+    if provenance.commit_hash:
+        trailers.append(f"{SOURCE_COMMIT}: {provenance.commit_hash}")
     if provenance.plan_id:
         trailers.append(f"{PLAN}: {provenance.plan_id}")
     if provenance.channel in CHANNELS:

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes, Item, Ordered, Readable
-from sentinel_core.publishing.carry_out import PlanStale, carry_out
+from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
+from sentinel_core.publishing.holding import held
+from sentinel_core.publishing.locks import LockHeld
 from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, make_plan
 from sentinel_core.publishing.plan import Step
 from sentinel_core.publishing.standing import digests_of, sets_of
@@ -74,6 +76,8 @@ def sync(git: Readable, store: Readable, settings: Settings, now: datetime | Non
         return Synced("invalid", None, f"what is committed is not valid and is not published:\n{rejection}")
     except PlanStale:
         return Synced("failed", None, "somebody else wrote in between; the next look decides")
+    except LockHeld as taken:
+        return Synced("locked", None, f"published when nobody locks the store: {taken.who}", error=taken)
     except DatasourceError as error:
         return Synced("failed", None, str(error), error=error)
 
@@ -145,18 +149,22 @@ def _compared(
         if all(each.guard == "freeze" for each in proposal.objections):
             return Synced("frozen", commit, f"published when the freeze is over:\n{told}", changes)
         return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
-    return _written(proposal, store, commit, changes, edits)
+    return _written(proposal, store, commit, changes, edits, settings)
 
 
-def _written(proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str]) -> Synced:
+def _written(
+    proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str], settings: Settings
+) -> Synced:
     plan = proposal.plan
     if edits:
         reason = f"back to {commit[:12]}, as committed ({'; '.join(edits)})"
         plan = replace(plan, provenance=replace(plan.provenance, reason=reason))
-    outcomes = carry_out(plan, store)
-    for outcome in outcomes:
-        if outcome.error is None and outcome.state != "not tried":
-            _remember(store, outcome.step, commit)
+    items = items_of(plan, store)
+    with held(store, plan.store, items, holder=settings.published_by, command="sync", reason=commit[:12]) as lock:
+        outcomes = carry_out(plan, store, check=lock.check)
+        for outcome in outcomes:
+            if outcome.error is None and outcome.state != "not tried":
+                _remember(store, outcome.step, commit)
     failed = next((each for each in outcomes if each.error is not None), None)
     if failed is not None:
         return Synced("failed", commit, f"not everything was written: {failed.error}", changes, failed.error)
