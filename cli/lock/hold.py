@@ -63,14 +63,12 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
     )
     with target(app, store) as (uri, source):
         items = _items(source, kind)
-        taken: list[Item] = []
         try:
             for item in items:
                 locks.take(_noted(source), item, lock, Clock(), uri, app.out.say)
-                taken.append(item)
         except DatasourceError as error:
             with suppress(DatasourceError):
-                locks.release(source, taken, lock.id)
+                locks.release(source, items, lock.id)
             if isinstance(error, LockHeld):
                 raise is_held(error, uri) from error
             raise

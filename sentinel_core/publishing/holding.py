@@ -54,7 +54,7 @@ class Holding:
                 if isinstance(self._source, HasNotes):
                     self._notes.append((item, take(self._source, item, self._lock, self._clock, self._uri, told)))
         except BaseException:
-            self.give_up()
+            self._give_up(items)  # also the one of which it is not known whether it was written
             raise
         self._confirmed_ns = self._clock.monotonic_ns()
 
@@ -80,8 +80,13 @@ class Holding:
     def give_up(self) -> None:
         """What cannot be given up runs out by itself."""
         self._over.set()
-        with suppress(DatasourceError):
-            release(self._source, [item for item, _ in self._notes], self._lock.id)
+        self._give_up([item for item, _ in self._notes])
+
+    def _give_up(self, items: Sequence[Item]) -> None:
+        self._notes = []
+        for item in items:
+            with suppress(DatasourceError):
+                release(self._source, [item], self._lock.id)
 
 
 @contextmanager
