@@ -6,10 +6,15 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _MARK, _SUFFIX = "sentinel-", ".tmp"
+_ALIVE = "alive"
+"""A file that is locked for as long as the owner of its folder lives."""
 
 
 def replace_file(path: Path, content: bytes, *, mode: int) -> None:
@@ -56,6 +61,30 @@ def _remove_if_dead(name: str) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer holds it until it has renamed it
             os.unlink(name)  # noqa: PTH108 - as it was listed
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A folder for one use. Those of the same prefix that processes of this user have left, which were killed, are
+    removed. Raises OSError."""
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        _remove_folder_if_dead(left)
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, (Path(name) / _ALIVE).open("wb") as alive:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(alive, fcntl.LOCK_EX)
+        yield Path(name)
+
+
+def _remove_folder_if_dead(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        if folder.lstat().st_uid != os.getuid():
+            return
+        descriptor = os.open(folder / _ALIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
         finally:
             os.close(descriptor)
 

@@ -24,7 +24,7 @@ from sentinel_core.cli.rules.proposing import (
 from sentinel_core.cli.stores import opened
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing import Plan, PlanInvalid, PlanStale, examine, read_plan
-from sentinel_core.publishing.make import freezes
+from sentinel_core.publishing.make import freezes, rolled_back
 
 
 @click.command()
@@ -67,6 +67,8 @@ def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | 
         return Exit.DONE
     confirm_plan(app, made)
     with opened(app, uri_of(app, made)) as source:
+        if found := rolled_back(made, source):
+            raise refused(found, made.store)
         again = f"sentinelctl rules apply {plan}    (goes on where this ended)"
         outcomes = write(app, made, source, again, command="apply", under=under)
     app.out.show(plan_view(made, None, outcomes))

@@ -126,7 +126,7 @@ def rollback(
             locked(app, source, mask_uri(source.uri), [item], "rollback", reason, under) as lock,
             _under_quarantine(app, source, item, step, reason),
         ):
-            lock.check()
+            lock.check(item)
             written = _write(app, source, item, step, reason)
         app.out.show(_view(step, written=written, number=max(revisions) + 1))
     return Exit.DONE

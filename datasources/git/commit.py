@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sentinel_core.datasources.atomic import temporary_folder
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git, GitFailedError, last_words
 from sentinel_core.datasources.git.objects import (
@@ -45,8 +45,8 @@ def make_commit(
     """A commit on top of `parent` in which the files `old` are replaced by `writes`; None when that changes nothing.
     No ref moves."""
     modes = {entry.name: entry.mode for entry in old}
-    with tempfile.TemporaryDirectory(prefix="sentinel-index-") as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+    with temporary_folder("sentinel-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(folder / "index")}
         if parent is not None:
             git.run("read-tree", parent, env=env)
         lines = []

@@ -49,10 +49,10 @@ def carry_out(
     source: Readable,
     *,
     told: Callable[[Outcome], None] = lambda _: None,
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[Item], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Writes every step by compare-and-set; `told` hears of each as it ends, `check` may refuse each before it is
-    written (DatasourceError). A step that stands already is done, so a
+    """Writes every step by compare-and-set; `told` hears of each as it ends, `check` may refuse each item before it
+    is written (DatasourceError). A step that stands already is done, so a
     plan that broke off is finished by carrying it out again. After a failure the rest is not tried.
 
     Raises PlanStale, DatasourceError from reading: then nothing was written.
@@ -100,7 +100,7 @@ def _outcome(
     reading: Reading,
     before: Sequence[Outcome],
     done: set[str],
-    check: Callable[[], None],
+    check: Callable[[Item], None],
 ) -> Outcome:
     if step.source in done:
         return Outcome(step, "already there", _version(reading))
@@ -113,7 +113,7 @@ def _outcome(
         previous_digest=_digests(reading, item).get(item.kinds[0]) if len(item.kinds) == 1 else None,
     )
     try:
-        check()
+        check(item)
         written: Written = source.write(item, step.texts, expected=step.expected, provenance=provenance)
     except DatasourceError as error:
         return Outcome(step, "failed", error=error)

@@ -42,9 +42,14 @@ class Holding:
         self._lost = False
         self._over = threading.Event()
 
-    def check(self) -> None:
-        """Before each write. Raises LockLost where somebody broke it, or where it could not be renewed in time."""
-        if self._notes and (self._lost or self._clock.monotonic_ns() - self._confirmed_ns > LEASE_S * SECOND):
+    def check(self, item: Item) -> None:
+        """Before each write. Raises LockLost where somebody broke it, or where it could not be renewed in time;
+        DatasourceError."""
+        if not self._notes:
+            return
+        late = self._clock.monotonic_ns() - self._confirmed_ns > LEASE_S * SECOND
+        stands = standing(self._source, item).lock
+        if self._lost or late or stands is None or stands.id != self._lock.id:
             raise LockLost(self._lock, self._uri)
 
     def take(self, items: Sequence[Item], told: Callable[[str], None]) -> None:

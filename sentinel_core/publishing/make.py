@@ -82,6 +82,7 @@ def make_plan(
     steps, found, invalid = [], list[Objection](), []
     read: dict[str, Reading] = {}
     stands: dict[Kind, RuleSet] = {}
+    changed: dict[Kind, RuleSet] = {}
     now = now or datetime.now(UTC)
     for item in source.items(KINDS):
         kinds = [kind for kind in item.kinds if kind in wanted.sets]
@@ -96,7 +97,7 @@ def make_plan(
         if step is not None:
             steps.append(step)
             read[step.source] = reading
-            found += objections(standing or {}, {kind: wanted.sets[kind] for kind in kinds}, policy)
+            changed |= {kind: wanted.sets[kind] for kind in kinds}
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
     # The largest first: where a store refuses its size, nothing was written yet.
@@ -113,14 +114,34 @@ def make_plan(
     )
     if steps:
         author = provenance.author or provenance.published_by
-        found += unowned(stands, wanted.sets, owners, wanted.files, author)
         context = CheckContext(
             environment, uri, wanted.title, provenance.published_by, provenance.author, provenance.reason
         )
-        found += ask(installed() if checks is None else checks, stands, wanted.sets, context)
-        found += freezes(policy.freeze, environment, now)
+        before = {kind: rules for kind, rules in stands.items() if kind in wanted.sets}
+        found = [
+            *_limits(source, stands, changed, policy),
+            *found,
+            *unowned(stands, wanted.sets, owners, wanted.files, author),
+            *ask(installed() if checks is None else checks, before, wanted.sets, context),
+            *freezes(policy.freeze, environment, now),
+        ]
     against = [each for each in found if each.overruled_by not in allowed]
     return Proposal(plan, against, [each for each in found if each.overruled_by in allowed], invalid, read)
+
+
+def _limits(
+    source: Readable, stands: Mapping[Kind, RuleSet], changed: Mapping[Kind, RuleSet], policy: Policy
+) -> list[Objection]:
+    """A resource has lost its last rule only where no kind has one: those that nobody asked for are read, too, where it
+    depends on them."""
+    found = objections(stands, changed, policy)
+    if not any(each.guard == "last" for each in found):
+        return found
+    every = dict(stands)
+    for item in source.items(KINDS):
+        if not any(kind in stands or kind in changed for kind in item.kinds):
+            every |= sets_of(source.read(item), item.kinds) or {}
+    return objections(every, changed, policy)
 
 
 def freezes(windows: Sequence[Freeze], environment: str, now: datetime) -> list[Objection]:
@@ -176,6 +197,14 @@ def _texts(
         return tuple(texts)
     name = stands[0].name if len(stands) == 1 else "sentinel-rules.yaml"
     return (SourceText(name, document(sets, name), "yaml"),)
+
+
+def rolled_back(plan: Plan, source: Readable) -> list[Objection]:
+    """What a plan would bring back although it was rolled back, maybe since the plan was made. Raises
+    DatasourceError."""
+    steps = {step.source: step for step in plan.steps}
+    items = [item for item in source.items(KINDS) if item.source in steps]
+    return [each for item in items for each in _quarantined(source, item, steps[item.source])]
 
 
 def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sentinel_core import datasources
 from sentinel_core.cli.exits import Exit
+from sentinel_core.publishing.quarantine import Quarantined, add
+from sentinel_core.rules import parse_rules
 from tests.cli.conftest import Run, git
 from tests.cli.test_publish import RULES, Shop, ok, shop  # noqa: F401 -- a fixture
 
@@ -167,3 +170,60 @@ def test_windows_and_owners_in_variables_are_json(plain: Shop, monkeypatch: pyte
     refused = plain.run("rules", "plan")
     assert refused.code == Exit.BAD_SETTINGS
     assert "SENTINEL_GUARDS__FREEZE: guards.freeze: write a list" in refused.err
+
+
+def test_a_plan_brings_nothing_back_that_was_rolled_back_since(plain: Shop) -> None:
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    source = datasources.open(plain.store)
+    (item,) = source.items(["flow"])
+    digest = parse_rules("flow", parse_list(plain)).digest
+    add(source, item, [Quarantined("flow", digest, "1", DURING, "chen", "queues grew")])
+    refused = plain.run("rules", "apply", "x.plan", "--yes")
+    assert refused.code == Exit.REFUSED
+    assert "queues grew" in refused.err
+    assert f"sentinelctl rules release {digest[:12]}" in refused.err
+    released = ok(plain.run("rules", "release", digest[:12], "--reason", "the pool is larger", "--yes"))
+    assert "Released: 1." in released.err
+    (kept,) = json.loads(ok(plain.run("rules", "quarantine", "-o", "json")).out)["released"]
+    assert (kept["reason"], kept["rules"]["digest"]) == ("the pool is larger", digest)
+    assert "the pool is larger" in ok(plain.run("rules", "quarantine", "-o", "wide")).out
+    ok(plain.run("rules", "apply", "x.plan", "--yes"))
+
+
+def parse_list(made: Shop) -> bytes:
+    """The flow rules of the plan, as they would be written."""
+    plan = json.loads((made.here / "x.plan").read_text(encoding="utf-8"))
+    return str(plan["steps"][0]["texts"][0]["content"]).encode()
+
+
+def test_a_store_whose_folder_is_misspelt_is_told_and_no_folder_is_made(plain: Shop) -> None:
+    refused = plain.run("rules", "publish", "--yes", "--store", f"file://{plain.here}/lsits/rules.yaml")
+    assert refused.code == Exit.BAD_SETTINGS
+    assert "there is no folder" in refused.err
+    assert not (plain.here / "lsits").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "step"),
+    [
+        ("flowRules: 5\n", Exit.INVALID_RULES, "next: mend the rules and commit them"),
+        (RULES.replace("20", "5000"), Exit.REFUSED, "next: if it is meant: sentinelctl rules publish"),
+        (None, Exit.ERROR, "next: check ref and path"),
+    ],
+)
+def test_a_look_that_ends_badly_says_what_to_do(plain: Shop, change: str | None, code: int, step: str) -> None:
+    look = ["sync", f"git+file://{plain.here}?ref=main&path=rules.yaml", "--once"]
+    ok(plain.run(*look))
+    path = plain.here / "rules.yaml"
+    path.unlink() if change is None else path.write_text(change, encoding="utf-8")
+    git(plain.here, "commit", "-qam", "Change it")
+    found = plain.run(*look)
+    assert found.code == code
+    assert step in found.err
+
+
+def test_a_look_at_a_store_that_is_down_ends_as_other_commands_do(plain: Shop) -> None:
+    look = ["sync", f"git+file://{plain.here}?ref=main&path=rules.yaml", "--once", "--store"]
+    down = plain.run(*look, "nacos://127.0.0.1:9/public?transport=http&timeout=200ms")
+    assert down.code == Exit.UNREACHABLE
+    assert "next: sentinelctl doctor" in down.err

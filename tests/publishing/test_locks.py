@@ -97,7 +97,7 @@ def test_a_command_holds_it_while_it_writes_and_the_rules_keep_their_version(not
     items = noting.items(["flow"])
     before = noting.read(items[0])
     with held(noting, noting.uri, items, holder="chen", command="publish", reason="sale") as holding:
-        holding.check()
+        holding.check(items[0])
         mine = found(noting, items)
         assert bool(mine) != isinstance(noting, NotesInHistory), "a commit for each lock would be too dear"
         if mine:
@@ -273,25 +273,28 @@ def test_all_items_are_taken_or_none(plain: MemorySource, clock: FakeClock) -> N
 def test_whoever_lost_its_lock_writes_nothing_more(plain: MemorySource, clock: FakeClock) -> None:
     items = plain.items(["flow", "degrade"])
     with holding_of(plain, clock) as holding:
-        holding.check()
+        holding.check(items[0])
         ((mine, _),) = found(plain, items)
         break_lock(plain, items, mine.id, by="li", reason="now me", at=clock.wall())
-        holding.renew()
         with pytest.raises(LockLost, match="broken or has run out"):
-            holding.check()
+            holding.check(items[0])
+        holding.renew()
+        with pytest.raises(LockLost):
+            holding.check(items[1])
         take(plain, items[0], lock(clock, "bbbb2222"), clock, "store")
     assert standing(plain, items[0]).lock is not None, "that of somebody else is not given up"
 
 
 def test_whoever_could_not_renew_for_a_whole_lease_writes_nothing_more(plain: MemorySource, clock: FakeClock) -> None:
+    item = plain.items(["flow"])[0]
     with holding_of(plain, clock) as holding:
         clock.advance(LEASE_S * 1000)
-        holding.check()
+        holding.check(item)
         clock.advance(1)
         with pytest.raises(LockLost):
-            holding.check()
+            holding.check(item)
         holding.renew()
-        holding.check()
+        holding.check(item)
 
 
 def test_a_plan_whose_lock_was_broken_stops_where_it_is(plain: MemorySource, clock: FakeClock) -> None:
@@ -305,7 +308,6 @@ def test_a_plan_whose_lock_was_broken_stops_where_it_is(plain: MemorySource, clo
     def stolen(_: Any) -> None:
         for mine, _items in found(plain, items):
             break_lock(plain, items, mine.id, by="li", reason="now me", at=clock.wall())
-        holding.renew()
 
     with holding_of(plain, clock) as holding:
         outcomes = carry_out(plan, plain, told=stolen, check=holding.check)
@@ -324,7 +326,7 @@ def test_whoever_may_not_write_notes_goes_on_and_is_told(clock: FakeClock) -> No
     told: list[str] = []
     source = NoNotes()
     with holding_of(source, clock, told=told.append) as holding:
-        holding.check()
+        holding.check(source.items(["flow"])[0])
     assert told == [
         "no lock was taken, because it may not be written (no right to write notes); each write still compares and sets"
     ]
