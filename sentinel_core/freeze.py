@@ -7,13 +7,11 @@ that such a change makes ambiguous is refused, with what to write.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from typing import Annotated, Self
-from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -114,6 +112,8 @@ class Freeze(BaseModel):
     def _zone(self) -> tzinfo:
         if self.zone is None:
             raise ValueError("zone is missing, so nobody knows when that is; write zone: Asia/Shanghai, or zone: UTC")
+        from zoneinfo import ZoneInfo  # the settings are read by many who have no freeze
+
         try:
             return ZoneInfo(self.zone)
         except (OSError, ValueError, KeyError):  # a folder of zones, a path out of them, no such zone
@@ -206,6 +206,12 @@ def _days(names: Iterable[str]) -> list[int]:
 
 
 def _unknown_zone(name: str) -> str:
-    close = difflib.get_close_matches(name, available_timezones(), n=1)
+    import difflib
+    from zoneinfo import available_timezones
+
+    known = available_timezones()
+    if not known:
+        return "this machine knows no time zones; install them (pip install tzdata), or write dates with an offset"
+    close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}?" if close else "write one such as Asia/Shanghai or UTC"
     return f"there is no such zone; {hint}"

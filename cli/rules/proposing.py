@@ -228,14 +228,18 @@ def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome]
     return View(document=document, items=plan.changes, names=[plan.id], lines=lines)
 
 
-def check_guards(app: App, proposal: Proposal) -> None:
-    """Raises CommandError (3) with every objection that nobody has overruled."""
+def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
+    """Raises CommandError (3) with every objection that nobody has overruled. `later`: nothing is written now, so a
+    freeze is only told."""
     for source in proposal.invalid:
         app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    if proposal.objections:
-        raise refused(proposal.objections, proposal.plan.store)
+    against = [each for each in proposal.objections if not (later and each.guard == "freeze")]
+    if against:
+        raise refused(against, proposal.plan.store)
+    for each in proposal.objections:
+        app.out.say(f"note: {each.text}; until then it is applied with --allow-freeze alone")
 
 
 def refused(objections: Sequence[Objection], store: str) -> CommandError:

@@ -145,13 +145,17 @@ def check_free(
     clock: Clock,
     told: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Raises LockHeld for a lock that is not `under`, LockLost where that is not held."""
+    """Raises LockHeld for a lock that is not `under`, LockLost where that is held on none of the items."""
+    now = clock.wall()
+    is_under = False
     for item in items:
         lock = standing(source, item).lock
-        if lock is not None and lock.id != under and isinstance(source, HasNotes):
+        if lock is not None and lock.id == under:
+            is_under |= lock.until > now
+        elif lock is not None and isinstance(source, HasNotes):
             wait_out(source, item, lock, clock, uri, told)
-        elif under is not None and (lock is None or lock.until <= clock.wall()):
-            raise LockLost(Lock(under, None, "hold", None, clock.wall(), clock.wall(), renewed=False), uri)
+    if under is not None and not is_under:
+        raise LockLost(Lock(under, None, "hold", None, now, now, renewed=False), uri)
 
 
 __all__ = ["Holding", "LockHeld", "held"]

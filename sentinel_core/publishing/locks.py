@@ -126,8 +126,9 @@ def take(
             over = Broken(before.lock, lock.holder, "it was dead", clock.wall())
             broken = (*broken, over)[-_MOST_BROKEN:] if before.lock.renewed else broken
         note = encoded(Standing(before.fence + 1, lock, broken))
+        why = f"Lock by {lock.holder or 'somebody'} ({lock.command}{f': {lock.reason}' if lock.reason else ''})"
         try:
-            source.write_note(item, NOTE, note, expected=stands, why=f"Lock by {lock.holder} ({lock.command})")
+            source.write_note(item, NOTE, note, expected=stands, why=" ".join(why.split()))
         except SourceConflict:
             if not tries_left:
                 raise

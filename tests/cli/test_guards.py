@@ -42,7 +42,7 @@ def test_a_freeze_refuses_and_is_overruled_with_a_reason_that_is_kept(
 ) -> None:
     settings(shop, SALE)
     clock(monkeypatch, DURING)
-    for line in (["rules", "publish", "--yes"], ["rules", "plan"], ["rules", "publish", "--dry-run"]):
+    for line in (["rules", "publish", "--yes"], ["rules", "publish", "--dry-run"]):
         refused = shop.run(*line)
         assert refused.code == Exit.REFUSED
         assert "freeze: prod is frozen until Thu 2026-11-12 09:00 +08:00 (Asia/Shanghai): 双十一" in refused.err
@@ -76,6 +76,16 @@ def test_a_plan_of_before_is_not_applied_during_a_freeze(plain: Shop, monkeypatc
     done = ok(plain.run("rules", "apply", "x.plan", "--yes", "--allow-freeze", "--reason", "it burns", "-o", "json"))
     assert json.loads(done.out)["reason"] == "opening day; it burns (overruled: freeze)"
     assert json.loads(done.out)["allowed"] == ["freeze"]
+
+
+def test_a_plan_is_made_during_a_freeze_to_be_applied_after_it(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(plain, SALE)
+    clock(monkeypatch, DURING)
+    planned = ok(plain.run("rules", "plan", "-o", "x.plan"))
+    assert "note: prod is frozen until Thu 2026-11-12 09:00" in planned.err
+    assert "guards: ok" not in planned.err
+    clock(monkeypatch, AFTER)
+    ok(plain.run("rules", "apply", "x.plan", "--yes"))
 
 
 def test_a_plan_that_was_made_with_leave_is_applied_during_a_freeze(
@@ -165,7 +175,7 @@ def test_a_window_that_cannot_be_read_is_refused_with_its_line(plain: Shop) -> N
 
 def test_windows_and_owners_in_variables_are_json(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SENTINEL_GUARDS__FREEZE", '[{"name": "always", "days": "mon-sun", "zone": "UTC"}]')
-    assert "until" in plain.run("rules", "plan").err
+    assert "always" in plain.run("rules", "plan").err
     monkeypatch.setenv("SENTINEL_GUARDS__FREEZE", "[{name: x}]")
     refused = plain.run("rules", "plan")
     assert refused.code == Exit.BAD_SETTINGS

@@ -348,6 +348,17 @@ def test_a_lock_that_is_named_must_be_held(plain: MemorySource, clock: FakeClock
         raise AssertionError("not reached")
 
 
+def test_a_lock_of_a_part_is_written_under_with_the_rest_free(plain: MemorySource, clock: FakeClock) -> None:
+    flow, degrade = plain.items(["flow", "degrade"])
+    mine = lock(clock, command="hold", renewed=False)
+    take(plain, flow, mine, clock, "store")
+    with holding_of(plain, clock, under=mine.id):
+        pass
+    take(plain, degrade, lock(clock, "bbbb2222"), clock, "store")
+    with pytest.raises(LockHeld), holding_of(plain, clock, under=mine.id):
+        raise AssertionError("not reached")
+
+
 def test_a_note_is_read_as_it_was_written(plain: MemorySource, item: Item, clock: FakeClock) -> None:
     note = take(plain, item, lock(clock, holder=None, reason=None), clock, "store")
     assert encoded(standing(plain, item)) == note == plain.note(item, NOTE)
