@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -100,14 +101,15 @@ def _tell(app: App, found: Synced, git: str, store: str) -> None:
 
 def _next_step(found: Synced, git: str, store: str) -> str | None:
     """What to type, or what the next look waits for; None where all is well."""
+    sides = f"{shlex.quote(git)} --store {shlex.quote(store)}"
     if isinstance(found.error, LockHeld):
         return is_held(found.error, store).next_step
     if found.error is not None:
         return next_step_of(found.error) or "sentinelctl doctor    (reaches every store and says which step fails)"
     return {
-        "drifted": f"sentinelctl rules drift {git} --store {store}    (shows who edited what; --drift heal undoes it)",
-        "refused": f'if it is meant: sentinelctl rules publish {git} --store {store} --allow-… --reason "why"',
-        "frozen": f'wait; if it cannot: sentinelctl rules publish {git} --store {store} --allow-freeze --reason "why"',
+        "drifted": f"sentinelctl rules drift {sides}    (shows who edited what; --drift heal undoes it)",
+        "refused": f'if it is meant: sentinelctl rules publish {sides} --allow-… --reason "why"',
+        "frozen": f'wait; if it cannot: sentinelctl rules publish {sides} --allow-freeze --reason "why"',
         "invalid": "mend the rules and commit them; sentinelctl rules validate PATH shows the same problems",
         "absent": "check ref and path of the repository with: sentinelctl doctor",
         "failed": "nothing: the next look decides; with --once run it again",

@@ -22,6 +22,7 @@ _NAMES = {
 }
 _DAY_MINUTES = 24 * 60
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)|24:00")
+_YEARS = range(1970, 9000)
 _EXAMPLE = "2026-11-10 18:00, 2026-11-10T18:00+08:00 or friday 17:00"
 
 
@@ -127,6 +128,8 @@ class Freeze(BaseModel):
             found = datetime.fromisoformat(text.strip())
         except ValueError:
             raise ValueError(f"{name} cannot be read; write {_EXAMPLE}") from None
+        if found.year not in _YEARS:
+            raise ValueError(f"{name}: {found.year} is no year that a freeze is for")
         if found.tzinfo is not None:
             return found
         zone = self._zone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -74,7 +75,7 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
             raise
     held = Held(uri, lock, tuple(each for item in items for each in item.kinds))
     app.out.show(_view([held], f"held until {local(lock.until)}"))
-    app.out.say(f"To give it up: sentinelctl lock release {lock.id} --store {uri}")
+    app.out.say(f"To give it up: sentinelctl lock release {lock.id} --store {shlex.quote(uri)}")
 
 
 @click.command()
@@ -86,13 +87,16 @@ def release(app: App, lock: str, store: str | None) -> None:
     """Give up a lock before its time: one that you hold.
 
     ID is what hold and list show. The lock of somebody else is broken, with a reason.
+
+    \b
+    sentinelctl lock release 1f2e3d4c
     """
     with target(app, store) as (uri, source):
         held = _the(source, uri, lock)
         if held.lock.holder != actor():
             raise UsageProblem(
                 f"the lock {held.lock.id} is held by {held.lock.holder or 'somebody'}, and you are {actor()}",
-                next_step=f'sentinelctl lock break {held.lock.id} --store {uri} --reason "why"',
+                next_step=f'sentinelctl lock break {held.lock.id} --store {shlex.quote(uri)} --reason "why"',
             )
         locks.release(source, _items(source, None), held.lock.id)
     app.out.show(_view([held], "released"))
@@ -109,6 +113,10 @@ def break_(app: App, lock: str, reason: str, store: str | None) -> None:
 
     ID is what list shows. A command that still runs under it writes nothing more. Who broke it and why is kept beside
     the rules: lock list -o wide shows it.
+
+    \b
+    sentinelctl lock list
+    sentinelctl lock break 1f2e3d4c --reason gone
     """
     _check_reason(reason)
     with target(app, store) as (uri, source):
@@ -127,7 +135,7 @@ def _check_reason(reason: str) -> None:
 def _the(source: Readable, uri: str, id_: str) -> Held:
     found = next((each for each in locks_of(source, uri) if each.lock.id == id_), None)
     if found is None:
-        raise UsageProblem(f"there is no lock {id_}", next_step=f"sentinelctl lock list --store {uri}")
+        raise UsageProblem(f"there is no lock {id_}", next_step=f"sentinelctl lock list --store {shlex.quote(uri)}")
     return found
 
 

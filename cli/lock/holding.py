@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -36,9 +37,9 @@ def locked(
 def is_held(taken: LockHeld, uri: str) -> CommandError:
     """Who holds it, and how to go on."""
     who = taken.lock.holder or "its holder"
+    command = f'sentinelctl lock break {taken.lock.id} --store {shlex.quote(uri)} --reason "why"'
     return CommandError(
         f"{taken}; nothing was written",
-        next_step=f"wait, or ask {who}; if that is gone: sentinelctl lock break {taken.lock.id} --store {uri} "
-        '--reason "why"',
+        next_step=f"wait, or ask {who}; if that is gone: {command}",
         code=Exit.CONFLICT,
     )

@@ -46,6 +46,10 @@ def list_(app: App, store: str | None) -> None:
 
     A lock that has run out keeps nobody from writing. With -o wide or json also those that were broken, by whom and
     why.
+
+    \b
+    sentinelctl lock list                       of the stores of the settings
+    sentinelctl lock list -o wide               with those that were broken
     """
     held: list[Held] = []
     broken: list[tuple[str, Broken]] = []

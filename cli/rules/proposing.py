@@ -247,7 +247,7 @@ def refused(objections: Sequence[Objection], store: str) -> CommandError:
     flags = " ".join(dict.fromkeys(_flag(each) for each in objections if each.guard != "quarantine"))
     steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
     steps += [
-        f'sentinelctl rules release {digest[:12]} --store {store} --reason "why"    (lets them come back)'
+        f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
         for digest in dict.fromkeys(each.digest for each in objections if each.digest)
     ]
     return CommandError(

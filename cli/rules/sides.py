@@ -135,9 +135,7 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
             else:
                 parts.append((each, item.kinds))
         titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
-        side = _side(", ".join(titles), parts) if parts else None
-        if side is not None and not source.uri.startswith(("file:", "git")):
-            side = replace(side, files=())
+        side = _of_store(source, _side(", ".join(titles), parts)) if parts else None
         return _Stored(source.uri, side, tuple(absent))
 
 
@@ -150,7 +148,12 @@ def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Si
                 f"history:{number}: there is no such revision; the newest is {max(revisions, default=0)}",
                 next_step="sentinelctl rules history    (lists them with their numbers)",
             )
-        return _side(title_of(source, revision), [(revision, item.kinds)])
+        return _of_store(source, _side(title_of(source, revision), [(revision, item.kinds)]))
+
+
+def _of_store(source: Readable, side: Side) -> Side:
+    """Keys of etcd and Nacos are nobody's files."""
+    return side if source.uri.startswith(("file:", "git")) else replace(side, files=())
 
 
 def numbered(app: App, source: HasHistory, item: Item) -> dict[int, Revision]:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core.masking import mask_text
@@ -85,10 +86,15 @@ def _check(point: EntryPoint) -> Check:
 
 
 def ask(
-    checks: Iterable[Check], old: Sets, new: Sets, context: CheckContext, timeout_s: float = TIMEOUT_S
+    checks: Iterable[Check],
+    old: dict[Kind, RuleSet],
+    new: dict[Kind, RuleSet],
+    context: CheckContext,
+    timeout_s: float = TIMEOUT_S,
 ) -> list[Objection]:
     """What the checks have against it. Raises nothing."""
-    return [each for check in checks for each in _asked(check, old, new, context, timeout_s)]
+    before, after = MappingProxyType(old), MappingProxyType(new)
+    return [each for check in checks for each in _asked(check, before, after, context, timeout_s)]
 
 
 def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s: float) -> list[Objection]:

@@ -122,7 +122,7 @@ def make_plan(
             *_limits(source, stands, changed, policy),
             *found,
             *unowned(stands, wanted.sets, owners, wanted.files, author),
-            *ask(installed() if checks is None else checks, before, wanted.sets, context),
+            *ask(installed() if checks is None else checks, before, dict(wanted.sets), context),
             *freezes(policy.freeze, environment, now),
         ]
     against = [each for each in found if each.overruled_by not in allowed]

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sentinel_core.freeze import Freeze, frozen, said
@@ -142,6 +144,8 @@ def test_dates_that_yaml_has_read_already_are_taken() -> None:
         ({"days": "sat", "zone": "../etc/passwd"}, "there is no such zone"),
         ({"days": "sat", "from_": "fri 17:00", "to": "mon 08:00", "zone": "UTC"}, "and not both"),
         ({}, "write from and to, or days and hours"),
+        ({"from_": "0001-01-01 00:00", "to": "2026-11-12 09:00", "zone": "Asia/Shanghai"}, "1 is no year"),
+        ({"from_": "2026-11-12T09:00Z", "to": "9999-12-31T23:59-12:00"}, "9999 is no year"),
         (
             {"from_": "2026-10-25 02:30", "to": "2026-11-12 09:00", "zone": "Europe/Berlin"},
             "02:30 happens twice; write 2026-10-25T02:30+02:00 or 2026-10-25T02:30+01:00",
@@ -156,3 +160,38 @@ def test_what_could_be_read_in_two_ways_is_refused(fields: dict[str, Any], words
     with pytest.raises(ValidationError) as caught:
         window(**fields)
     assert words in str(caught.value)
+
+
+PIECES = st.sampled_from(
+    [
+        "mon",
+        "friday",
+        "17:00",
+        "24:00",
+        "2026-11-10",
+        "2026-10-25 02:30",
+        "T",
+        "Z",
+        "+08:00",
+        "-",
+        "–",
+        ",",
+        " ",
+        "0",
+        "é",
+    ]
+)
+ANYTHING = st.one_of(
+    st.none(), st.text(max_size=8), st.lists(PIECES, max_size=4).map("".join), st.integers(), st.booleans()
+)
+
+
+@given(st.dictionaries(st.sampled_from(["from", "to", "days", "hours", "zone", "environments"]), ANYTHING))
+def test_whatever_stands_there_is_refused_in_words_or_answers(fields: dict[str, Any]) -> None:
+    try:
+        made = Freeze(**{"name": "x", **fields})
+    except ValidationError:
+        return
+    for now in ("2026-10-25T00:30:00+00:00", "2026-11-10T18:00:00+00:00"):
+        end = made.until(at(now), "prod")
+        assert end is None or end > at(now)
