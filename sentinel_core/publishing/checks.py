@@ -8,8 +8,10 @@ because a check was broken.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -94,7 +96,8 @@ def ask(
 ) -> list[Objection]:
     """What the checks have against it. Raises nothing."""
     before, after = MappingProxyType(old), MappingProxyType(new)
-    return [each for check in checks for each in _asked(check, before, after, context, timeout_s)]
+    with redirect_stdout(sys.stderr):  # what a check prints is no data of the command that asks it
+        return [each for check in checks for each in _asked(check, before, after, context, timeout_s)]
 
 
 def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s: float) -> list[Objection]:

@@ -71,8 +71,6 @@ class Broken:
 class Standing:
     """What the note beside an item says."""
 
-    fence: int = 0
-    """How often a lock was taken here."""
     lock: Lock | None = None
     broken: tuple[Broken, ...] = field(default=())
     """Oldest first."""
@@ -125,7 +123,7 @@ def take(
             wait_out(source, item, before.lock, clock, uri, told)
             over = Broken(before.lock, lock.holder, "it was dead", clock.wall())
             broken = (*broken, over)[-_MOST_BROKEN:] if before.lock.renewed else broken
-        note = encoded(Standing(before.fence + 1, lock, broken))
+        note = encoded(Standing(lock, broken))
         why = f"Lock by {lock.holder or 'somebody'} ({lock.command}{f': {lock.reason}' if lock.reason else ''})"
         try:
             source.write_note(item, NOTE, note, expected=stands, why=" ".join(why.split()))
@@ -201,7 +199,7 @@ def _end(
                 break
             kept = (*before.broken, told(before.lock))[-_MOST_BROKEN:] if told else before.broken
             try:
-                source.write_note(item, NOTE, encoded(Standing(before.fence, None, kept)), expected=stands, why=why)
+                source.write_note(item, NOTE, encoded(Standing(None, kept)), expected=stands, why=why)
             except SourceConflict:
                 if not tries_left:
                     raise
@@ -230,7 +228,6 @@ def encoded(standing: Standing) -> bytes:
     """The note."""
     document = {
         "formatVersion": FORMAT_VERSION,
-        "fence": standing.fence,
         "lock": standing.lock.to_json() if standing.lock else None,
         "broken": [each.to_json() for each in standing.broken],
     }
@@ -245,7 +242,6 @@ def decoded(content: bytes | None, item: Item) -> Standing:
         document = json.loads(content)
         version, lock = document["formatVersion"], document["lock"]
         found = Standing(
-            int(document["fence"]),
             _lock(lock) if lock is not None else None,
             tuple(
                 Broken(_lock(each["lock"]), each["by"], str(each["reason"]), _time(each["at"]))

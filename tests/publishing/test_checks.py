@@ -98,6 +98,16 @@ def test_a_check_that_does_not_end_is_broken_and_is_not_started_a_second_time() 
     assert told(lambda *_: []) == []
 
 
+def test_what_a_check_prints_is_talk(capsys: pytest.CaptureFixture[str]) -> None:
+    def talking(*_: Any) -> list[Finding]:
+        print("looking")  # noqa: T201 -- what checks do
+        return []
+
+    assert told(talking) == []
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "looking\n")
+
+
 def test_of_very_many_findings_the_rest_is_counted() -> None:
     assert told(lambda *_: [Finding(f"{number}") for number in range(130)])[-1] == "mine: and 30 more"
 

@@ -81,7 +81,6 @@ def test_a_lock_is_taken_found_and_given_up(noting: Any, clock: FakeClock) -> No
     assert release(noting, [first], mine.id) == [mine]
     assert standing(noting, first).lock is None
     take(noting, first, lock(clock, "bbbb2222"), clock, noting.uri)
-    assert standing(noting, first).fence == 2, "each is told from the one before"
 
 
 def test_who_broke_a_lock_and_why_stays_beside_the_rules(noting: Any, clock: FakeClock) -> None:
@@ -333,7 +332,7 @@ def test_whoever_may_not_write_notes_goes_on_and_is_told(clock: FakeClock) -> No
 
 
 @pytest.mark.parametrize(
-    "note", [b"", b"junk", b"[]", b'{"formatVersion": 2}', b'{"formatVersion": 1, "fence": 1, "lock": 5, "broken": []}']
+    "note", [b"", b"junk", b"[]", b'{"formatVersion": 2}', b'{"formatVersion": 1, "lock": 5, "broken": []}']
 )
 def test_a_note_that_cannot_be_read_lets_nobody_write(
     plain: MemorySource, item: Item, clock: FakeClock, note: bytes
