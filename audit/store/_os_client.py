@@ -73,7 +73,7 @@ class Client:
     def _asked(self, request: Request, allowed: Collection[int]) -> tuple[int, dict[str, Any]]:
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()
-            self._wire.forget_after_fork()
+            self._wire.close()
         until = time.monotonic() + self.target.timeout_s
         if not self._checked:
             self._check(until)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, StopSignal, Wake
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.command import Git, GitFailedError
 from sentinel_core.datasources.git.objects import is_hash
 from sentinel_core.datasources.notify import watch_folders
+from sentinel_core.locks import renew_lock_after_fork
 
 _NETWORK_TIMEOUT_S = 60.0
 _REMOTE = "sentinel"

@@ -24,7 +24,6 @@ from sentinel_core.datasources.contract import (
     Written,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.batch import files_of
 from sentinel_core.datasources.git.command import GitFailedError
 from sentinel_core.datasources.git.commit import check_clean, check_identity, make_commit, update_work_tree, work_trees
@@ -44,6 +43,7 @@ from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepo
 from sentinel_core.datasources.layout import Layout
 from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 
