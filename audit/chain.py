@@ -140,7 +140,7 @@ def link(
 
 
 def link_new(
-    previous: bytes, number: int, data: bytes, columns: tuple[str | int | None, ...], rows: Sequence[tuple[Any, ...]]
+    previous: bytes, number: int, data: bytes, columns: Sequence[str | int | None], rows: Sequence[Sequence[Any]]
 ) -> bytes:
     """The same for an event that is being written; values are what `link` reads back. What verifies uses another
     encoder, so a fault of one is found."""
