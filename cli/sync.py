@@ -12,12 +12,15 @@ from sentinel_core import datasources
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import App, env_option, output_options, pass_app
 from sentinel_core.cli.durations import seconds
-from sentinel_core.cli.exits import BadSettings, Exit
+from sentinel_core.cli.exits import BadSettings, Exit, code_of, next_step_of
+from sentinel_core.cli.lock.holding import is_held
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.proposing import target
 from sentinel_core.cli.stores import opened
 from sentinel_core.cli.text import Span, Styled
+from sentinel_core.datasources import mask_uri
+from sentinel_core.publishing.locks import LockHeld
 from sentinel_core.publishing.sync import Settings, Synced
 from sentinel_core.publishing.sync import sync as look
 
@@ -27,11 +30,21 @@ CODES = {
     "healed": Exit.DONE,
     "drifted": Exit.DIFFERENCES,
     "refused": Exit.REFUSED,
+    "frozen": Exit.REFUSED,
+    "locked": Exit.CONFLICT,
     "invalid": Exit.INVALID_RULES,
     "absent": Exit.ERROR,
     "failed": Exit.ERROR,
 }
-COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "red", "failed": "red"}
+COLOURS = {
+    "drifted": "yellow",
+    "frozen": "yellow",
+    "locked": "yellow",
+    "refused": "red",
+    "invalid": "red",
+    "absent": "red",
+    "failed": "red",
+}
 
 
 @click.command()
@@ -60,20 +73,45 @@ def sync(app: App, git: str, store: str | None, once: bool, interval: float, dri
     """
     guards = app.settings.guards
     with opened(app, git) as source, target(app, store) as (uri, kept):
-        settings = Settings(uri, app.environment, guards, guards.max_bytes, drift=drift, published_by=actor())
+        settings = Settings(
+            uri, app.environment, guards, guards.max_bytes, drift, published_by=actor(), owners=app.settings.owners
+        )
         if not isinstance(source, datasources.GitSource):
             raise BadSettings(
                 f"{source.uri} is no Git repository, so nothing is committed there",
                 next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
             )
-        found = look(source, kept, settings)
-        app.out.show(_view(found))
+        found = look(source, kept, settings, utc_now())
+        _tell(app, found, git, uri)
         while not once and not app.out.closed:
             threading.Event().wait(max(interval, 0.1))
-            before, found = found, look(source, kept, settings)
+            before, found = found, look(source, kept, settings, utc_now())
             if (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
-                app.out.show(_view(found))
-    return CODES[found.state]
+                _tell(app, found, git, uri)
+    return CODES[found.state] if found.error is None else code_of(found.error)
+
+
+def _tell(app: App, found: Synced, git: str, store: str) -> None:
+    app.out.show(_view(found))
+    step = _next_step(found, mask_uri(git), store)
+    if step is not None:
+        app.out.say(f"  next: {step}")
+
+
+def _next_step(found: Synced, git: str, store: str) -> str | None:
+    """What to type, or what the next look waits for; None where all is well."""
+    if isinstance(found.error, LockHeld):
+        return is_held(found.error, store).next_step
+    if found.error is not None:
+        return next_step_of(found.error) or "sentinelctl doctor    (reaches every store and says which step fails)"
+    return {
+        "drifted": f"sentinelctl rules drift {git} --store {store}    (shows who edited what; --drift heal undoes it)",
+        "refused": f'if it is meant: sentinelctl rules publish {git} --store {store} --allow-… --reason "why"',
+        "frozen": f'wait; if it cannot: sentinelctl rules publish {git} --store {store} --allow-freeze --reason "why"',
+        "invalid": "mend the rules and commit them; sentinelctl rules validate PATH shows the same problems",
+        "absent": "check ref and path of the repository with: sentinelctl doctor",
+        "failed": "nothing: the next look decides; with --once run it again",
+    }.get(found.state)
 
 
 def _view(found: Synced) -> View:

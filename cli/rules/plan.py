@@ -81,8 +81,8 @@ def plan(
     app.out.show(plan_view(made, proposal))
     if not made.steps:
         app.out.say("Nothing to do: these rules stand there.")
-    check_guards(app, proposal)
-    if made.steps and not proposal.overruled:
+    check_guards(app, proposal, later=True)
+    if made.steps and not proposal.overruled and not proposal.objections:
         app.out.say("guards: ok")
     if out is not None:
         if made.steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,8 @@ import click
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
+from sentinel_core.cli.lock.holding import locked
+from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines
@@ -24,6 +27,7 @@ from sentinel_core.cli.text import Span, Styled, visible
 from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.contract import Absent, Readable
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
+from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.make import Proposal, Wanted
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
@@ -36,6 +40,14 @@ _SHOWN = 10
 
 def guard_options(command: Command) -> Command:
     """`--allow-…` for each guard, and `--reason`."""
+    command = click.option(
+        "--allow-check",
+        "allow_check",
+        multiple=True,
+        type=WORDS,
+        metavar="NAME",
+        help="Overrule the own check of this name; needs --reason.",
+    )(command)
     for guard in reversed(GUARDS):
         command = click.option(
             f"--allow-{guard}", f"allow_{guard}", is_flag=True, help=f"Overrule the guard {guard}; needs --reason."
@@ -46,7 +58,9 @@ def guard_options(command: Command) -> Command:
 
 
 def allowed_among(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(guard for guard in GUARDS if flags.get(f"allow_{guard}"))
+    """As plans list them."""
+    checks = dict.fromkeys(f"check:{name}" for name in flags.get("allow_check", ()))
+    return (*(guard for guard in GUARDS if flags.get(f"allow_{guard}")), *checks)
 
 
 @contextmanager
@@ -80,23 +94,35 @@ def propose(
     """Compares what is wanted with what stands in the store, and asks the guards. `named`: the store of the command
     line, whose history is meant."""
     uri, source = store
-    if reason is not None and not reason.strip():
-        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
-    if allowed and not reason:
-        raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
+    check_overruling(reason, allowed)
     (text,) = (what,) if what else given_or_default(app, ())
     side = resolve(app, text, kind, store=named)
     with app.out.waiting(f"reading {source.uri}"):
         return make_plan(
             source,
             uri,
-            Wanted(side.title, side.sets, side.texts),
+            Wanted(side.title, side.sets, side.texts, side.files),
             environment=app.environment,
             provenance=_provenance(app, text, side, kind, reason, allowed),
             policy=app.settings.guards,
             max_bytes=app.settings.guards.max_bytes,
+            owners=app.settings.owners,
             allowed=allowed,
+            now=utc_now(),
         )
+
+
+def check_overruling(reason: str | None, allowed: Sequence[str]) -> None:
+    """Raises UsageProblem for a blank reason, and for guards that are overruled without one."""
+    if reason is not None and not reason.strip():
+        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
+    if allowed and not reason:
+        raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
+
+
+def overruling(reason: str, allowed: Sequence[str]) -> str:
+    """The reason as it is kept with the rules."""
+    return f"{reason} (overruled: {', '.join(allowed)})" if allowed else reason
 
 
 def _provenance(
@@ -105,8 +131,8 @@ def _provenance(
     """Of the commit that the rules are from, where they are as they were committed."""
     found = _committed(app, text, side, kind) or Provenance(channel="cli")
     why = reason or found.reason
-    if allowed:
-        why = f"{why} (overruled: {', '.join(allowed)})"
+    if reason:
+        why = overruling(reason, allowed)
     # What stands beside the rules is read by everybody: no credential that somebody wrote into a message goes there.
     return masked(replace(found, reason=why, environment=app.environment, published_by=actor()))
 
@@ -202,32 +228,44 @@ def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome]
     return View(document=document, items=plan.changes, names=[plan.id], lines=lines)
 
 
-def check_guards(app: App, proposal: Proposal) -> None:
-    """Raises CommandError (3) with every objection that nobody has overruled."""
+def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
+    """Raises CommandError (3) with every objection that nobody has overruled. `later`: nothing is written now, so a
+    freeze is only told."""
     for source in proposal.invalid:
         app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    if proposal.objections:
-        guards = dict.fromkeys(each.guard for each in proposal.objections)
-        flags = " ".join(f"--allow-{guard}" for guard in guards if guard in GUARDS)
-        steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
-        steps += [
-            f"sentinelctl rules release {digest[:12]} --store {proposal.plan.store} "
-            '--reason "why"    (lets them come back)'
-            for digest in dict.fromkeys(each.digest for each in proposal.objections if each.digest)
-        ]
-        raise CommandError(
-            "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, proposal.objections)),
-            next_step="\n  ".join(steps),
-            code=Exit.REFUSED,
-        )
+    against = [each for each in proposal.objections if not (later and each.guard == "freeze")]
+    if against:
+        raise refused(against, proposal.plan.store)
+    for each in proposal.objections:
+        app.out.say(f"note: {each.text}; until then it is applied with --allow-freeze alone")
+
+
+def refused(objections: Sequence[Objection], store: str) -> CommandError:
+    """What guards have against it, and how each is overruled."""
+    flags = " ".join(dict.fromkeys(_flag(each) for each in objections if each.guard != "quarantine"))
+    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
+    steps += [
+        f'sentinelctl rules release {digest[:12]} --store {store} --reason "why"    (lets them come back)'
+        for digest in dict.fromkeys(each.digest for each in objections if each.digest)
+    ]
+    return CommandError(
+        "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, objections)),
+        next_step="\n  ".join(steps),
+        code=Exit.REFUSED,
+    )
+
+
+def _flag(objection: Objection) -> str:
+    name = f" {shlex.quote(objection.check)}" if objection.check is not None else ""
+    return f"--allow-{objection.guard}{name}"
 
 
 def _objection(objection: Objection) -> str:
     names = visible(", ".join(objection.resources[:_SHOWN]))
     more = f", … ({len(objection.resources)} in all)" if len(objection.resources) > _SHOWN else ""
-    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last") and names else ""
+    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last", "check") and names else ""
     return f"{objection.guard}: {visible(objection.text)}{shown}"
 
 
@@ -248,13 +286,15 @@ def confirm_plan(app: App, plan: Plan) -> None:
     confirm(app, question, typed)
 
 
-def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:
+def write(app: App, plan: Plan, source: Readable, again: str, *, command: str, under: str | None) -> list[Outcome]:
     """Carries the plan out and says of each step what became of it. `again`: the command that finishes the job.
+    `command` is what holds the lock meanwhile, `under` that of a person under which it is written.
 
-    Raises CommandError: 5 where the store has moved on, else with the code of the first failure.
+    Raises CommandError: 5 where the store has moved on or is locked, else with the code of the first failure.
     """
     try:
-        outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome))
+        with locked(app, source, plan.store, items_of(plan, source), command, plan.provenance.reason, under) as lock:
+            outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome), check=lock.check)
     except PlanStale as stale:
         raise stale_plan(plan, stale) from stale
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)

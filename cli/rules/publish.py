@@ -8,7 +8,7 @@ import click
 
 from sentinel_core.cli.app import App, env_option, output_options, pass_app
 from sentinel_core.cli.exits import Exit
-from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.options import kind_option, lock_option, store_option
 from sentinel_core.cli.rules.proposing import (
     allowed_among,
     check_guards,
@@ -31,10 +31,19 @@ from sentinel_core.rules import Kind
 @kind_option("Publish only this kind.")
 @guard_options
 @env_option
+@lock_option
 @output_options
 @pass_app
 def publish(
-    app: App, /, what: str | None, dry_run: bool, store: str | None, kind: Kind | None, reason: str | None, **flags: Any
+    app: App,
+    /,
+    what: str | None,
+    dry_run: bool,
+    store: str | None,
+    kind: Kind | None,
+    reason: str | None,
+    under: str | None,
+    **flags: Any,
 ) -> int:
     """Write rules into a store: plan and apply in one, for CI.
 
@@ -60,6 +69,7 @@ def publish(
             app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
             return Exit.DONE
         confirm_plan(app, made)
-        outcomes = write(app, made, named[1], "run it again: what stands already is not written twice")
+        again = "run it again: what stands already is not written twice"
+        outcomes = write(app, made, named[1], again, command="publish", under=under)
     app.out.show(plan_view(made, proposal, outcomes))
     return Exit.DONE

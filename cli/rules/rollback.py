@@ -11,18 +11,20 @@ import click
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
+from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
-from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.options import kind_option, lock_option, store_option
 from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
-from sentinel_core.masking import mask_text
-from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, release
+from sentinel_core.masking import mask_text, mask_uri
+from sentinel_core.publishing.make import freezes
+from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
 from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import (
     Kind,
@@ -76,6 +78,7 @@ class Step:
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
+@lock_option
 @output_options
 @pass_app
 def rollback(
@@ -87,6 +90,7 @@ def rollback(
     dry_run: bool,
     store: str | None,
     kind: Kind | None,
+    under: str | None,
 ) -> int:
     """Bring back the rules of an older revision as a new one.
 
@@ -117,7 +121,12 @@ def rollback(
         reason = reason and mask_text(reason)
         _check_quarantine(source, item, step)
         _confirm(app, step, source.uri)
-        with _under_quarantine(app, source, item, step, reason):
+        _say_freeze(app)
+        with (
+            locked(app, source, mask_uri(source.uri), [item], "rollback", reason, under) as lock,
+            _under_quarantine(app, source, item, step, reason),
+        ):
+            lock.check(item)
             written = _write(app, source, item, step, reason)
         app.out.show(_view(step, written=written, number=max(revisions) + 1))
     return Exit.DONE
@@ -280,6 +289,12 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
     return source.write(item, step.target.texts, expected=expected, provenance=provenance)
 
 
+def _say_freeze(app: App) -> None:
+    """A rollback goes on: what it brings back has run before, and an incident does not wait for the end of a freeze."""
+    for each in freezes(app.settings.guards.freeze, app.settings.environment, utc_now()):
+        app.out.say(f"note: {each.text}; a rollback is not kept from it")
+
+
 def _check_quarantine(source: Rewindable, item: Item, step: Step) -> None:
     """What was rolled back once does not come back by another rollback either."""
     sets = parse_revision(step.target, item.kinds)
@@ -301,19 +316,18 @@ def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reas
     found = [
         Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
     ]
+    added: Sequence[Quarantined] | None = None
     try:
-        kept = not found or add(source, item, found)
+        added = add(source, item, found) if found else []
     except DatasourceError as error:
         app.out.say(f"warning: not put under quarantine, so it may be published again: {error}")
-        kept = False
     try:
         yield
     except BaseException:
-        for each in found if kept else ():
-            with suppress(DatasourceError):
-                release(source, item, each.digest, "the rollback failed")
+        with suppress(DatasourceError):
+            take_back(source, item, added or (), "the rollback failed")
         raise
-    if found and kept:
+    if found and added is not None:
         names = ", ".join(f"{each.kind} {each.digest[:12]}" for each in found)
         app.out.say(f"Under quarantine until released: {names}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -42,6 +42,8 @@ class Side:
     """Rules that are not in force, because another store has the last word on their resource; with their store."""
     texts: tuple[SourceText, ...] = ()
     """What the rules were read from, where all of them stand in one document."""
+    files: tuple[SourceText, ...] = ()
+    """All that they were read from, where those are files."""
 
     def store_of(self, rule: Rule) -> str | None:
         """The URI of the store that a rule is from; None where there is only one."""
@@ -133,7 +135,10 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
             else:
                 parts.append((each, item.kinds))
         titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
-        return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, tuple(absent))
+        side = _side(", ".join(titles), parts) if parts else None
+        if side is not None and not source.uri.startswith(("file:", "git")):
+            side = replace(side, files=())
+        return _Stored(source.uri, side, tuple(absent))
 
 
 def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
@@ -219,6 +224,7 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
     revisions: list[Revision] = []
     overlays: list[str] = []
     texts: tuple[SourceText, ...] = ()
+    files: tuple[SourceText, ...] = ()
     for revision, kinds in parts:
         try:
             parsed = parse_revision(revision, kinds)
@@ -229,11 +235,12 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
                 code=Exit.INVALID_RULES,
             ) from rejection
         texts = () if revisions else revision.texts
+        files += revision.texts
         revisions.append(revision.without_content())
         overlays += sorted(overlays_among(each.name for each in revision.texts))
         for found_kind, ruleset in parsed.items():
             sets.setdefault(found_kind, ruleset)
-    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts)
+    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts, files=files)
 
 
 def title_of(source: Readable, revision: Revision) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sentinel_core.datasources.atomic import temporary_folder
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git, GitFailedError, last_words
 from sentinel_core.datasources.git.objects import (
@@ -15,6 +15,7 @@ from sentinel_core.datasources.git.objects import (
     PLAN,
     REASON,
     ROLLBACK,
+    SOURCE_COMMIT,
     Entry,
     entries,
     read_objects,
@@ -44,8 +45,8 @@ def make_commit(
     """A commit on top of `parent` in which the files `old` are replaced by `writes`; None when that changes nothing.
     No ref moves."""
     modes = {entry.name: entry.mode for entry in old}
-    with tempfile.TemporaryDirectory(prefix="sentinel-index-") as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+    with temporary_folder("sentinel-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(folder / "index")}
         if parent is not None:
             git.run("read-tree", parent, env=env)
         lines = []
@@ -71,6 +72,8 @@ def message(provenance: Provenance) -> str:
         trailers.append(f"{ROLLBACK}: {provenance.rollback_of}")
     if provenance.reason and provenance.reason != text.partition("\n")[0]:  # trailers in the text count no more
         trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
+    if provenance.commit_hash:
+        trailers.append(f"{SOURCE_COMMIT}: {provenance.commit_hash}")
     if provenance.plan_id:
         trailers.append(f"{PLAN}: {provenance.plan_id}")
     if provenance.channel in CHANNELS:

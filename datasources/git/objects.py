@@ -16,6 +16,8 @@ from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 ROLLBACK, REASON, PLAN, CHANNEL = "Rollback-of", "Reason", "Plan-id", "Channel"
 """Trailers of the commits that are written here, in the order they are read back."""
+SOURCE_COMMIT = "Source-commit"
+"""Trailer for people: the commit of another repository that the rules are from."""
 CHANNELS = ("cli", "console", "api")
 """Ways in which a commit is made that are told apart from a person's own `git commit`."""
 

@@ -50,6 +50,8 @@ from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 class GitSource:
     """One path on one ref. Items: the document, or one per kind for JSON lists."""
 
+    notes_in_history = True
+
     def __init__(
         self,
         location: Path | str,

@@ -12,20 +12,25 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes, Item, Ordered, Readable
-from sentinel_core.publishing.carry_out import PlanStale, carry_out
-from sentinel_core.publishing.make import Proposal, Wanted, make_plan
+from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
+from sentinel_core.publishing.holding import held
+from sentinel_core.publishing.locks import LockHeld
+from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, make_plan
 from sentinel_core.publishing.plan import Step
 from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
-from sentinel_core.rules.guard import Policy
+from sentinel_core.rules.ownership import Owner
 
 NOTE = "sync"
 FORMAT_VERSION = 1
 Drift = Literal["report", "heal"]
-State = Literal["in sync", "published", "healed", "drifted", "refused", "invalid", "absent", "failed"]
+State = Literal[
+    "in sync", "published", "healed", "drifted", "refused", "frozen", "locked", "invalid", "absent", "failed"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ class Synced:
     """For people: why, in one line or more."""
     changes: int = 0
     """Fields and rules that differ, or differed."""
+    error: DatasourceError | None = None
+    """Of a look that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +55,43 @@ class Settings:
     uri: str
     """Of the store, without credentials."""
     environment: str
-    policy: Policy
+    policy: PublishPolicy
     max_bytes: int
     drift: Drift = "report"
     published_by: str | None = None
+    owners: Sequence[Owner] = ()
 
 
-def sync(git: Readable, store: Readable, settings: Settings) -> Synced:
-    """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause."""
+def sync(git: Readable, store: Readable, settings: Settings, now: datetime | None = None) -> Synced:
+    """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause. `now`
+    decides whether there is a freeze: what is committed during one is published by the first look after it."""
     try:
         found = _committed(git)
         if found is None:
             return Synced("absent", None, f"{git.uri} holds no rules; nothing is published, nothing is removed")
-        revision, sets, texts = found
+        revision, sets, files = found
         _check_forwards(git, revision, store)
-        return _compared(revision, sets, texts, store, settings)
+        return _compared(revision, sets, files, store, settings, now or datetime.now(UTC))
     except RuleRejected as rejection:
         return Synced("invalid", None, f"what is committed is not valid and is not published:\n{rejection}")
     except PlanStale:
         return Synced("failed", None, "somebody else wrote in between; the next look decides")
+    except LockHeld as taken:
+        return Synced("locked", None, f"published when nobody locks the store: {taken.who}", error=taken)
     except DatasourceError as error:
-        return Synced("failed", None, str(error))
+        return Synced("failed", None, str(error), error=error)
 
 
-def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], Sequence[SourceText]] | None:
+def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], list[Sequence[SourceText]]] | None:
     sets: dict[Kind, RuleSet] = {}
     newest: Revision | None = None
-    texts: Sequence[SourceText] = ()
+    texts: list[Sequence[SourceText]] = []
     for item in git.items(KINDS):
         reading = git.read(item)
         if isinstance(reading, Absent):
             continue
         sets |= parse_revision(reading, item.kinds)
-        texts = () if newest else reading.texts
+        texts.append(reading.texts)
         newest = _newer(newest, reading)
     return (newest, sets, texts) if newest is not None else None
 
@@ -103,7 +114,12 @@ def _newer(one: Revision | None, other: Revision) -> Revision:
 
 
 def _compared(
-    revision: Revision, sets: dict[Kind, RuleSet], texts: Sequence[SourceText], store: Readable, settings: Settings
+    revision: Revision,
+    sets: dict[Kind, RuleSet],
+    files: Sequence[Sequence[SourceText]],
+    store: Readable,
+    settings: Settings,
+    now: datetime,
 ) -> Synced:
     commit = revision.version
     provenance = replace(
@@ -112,11 +128,15 @@ def _compared(
     proposal = make_plan(
         store,
         settings.uri,
-        Wanted(f"git {commit[:12]}", sets, texts),
+        Wanted(
+            f"git {commit[:12]}", sets, files[0] if len(files) == 1 else (), [each for item in files for each in item]
+        ),
         environment=settings.environment,
         provenance=replace(provenance, reason=provenance.reason or f"sync to {commit[:12]}"),
         policy=settings.policy,
         max_bytes=settings.max_bytes,
+        owners=settings.owners,
+        now=now,
     )
     changes = len(proposal.plan.changes)
     if not proposal.plan.steps:
@@ -126,22 +146,28 @@ def _compared(
         return Synced("drifted", commit, f"edited in the store, not in Git: {'; '.join(edits)}", changes)
     if proposal.objections:
         told = "\n".join(f"{each.guard}: {each.text}" for each in proposal.objections)
+        if all(each.guard == "freeze" for each in proposal.objections):
+            return Synced("frozen", commit, f"published when the freeze is over:\n{told}", changes)
         return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
-    return _written(proposal, store, commit, changes, edits)
+    return _written(proposal, store, commit, changes, edits, settings)
 
 
-def _written(proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str]) -> Synced:
+def _written(
+    proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str], settings: Settings
+) -> Synced:
     plan = proposal.plan
     if edits:
         reason = f"back to {commit[:12]}, as committed ({'; '.join(edits)})"
         plan = replace(plan, provenance=replace(plan.provenance, reason=reason))
-    outcomes = carry_out(plan, store)
-    for outcome in outcomes:
-        if outcome.error is None and outcome.state != "not tried":
-            _remember(store, outcome.step, commit)
+    items = items_of(plan, store)
+    with held(store, plan.store, items, holder=settings.published_by, command="sync", reason=commit[:12]) as lock:
+        outcomes = carry_out(plan, store, check=lock.check)
+        for outcome in outcomes:
+            if outcome.error is None and outcome.state != "not tried":
+                _remember(store, outcome.step, commit)
     failed = next((each for each in outcomes if each.error is not None), None)
     if failed is not None:
-        return Synced("failed", commit, f"not everything was written: {failed.error}", changes)
+        return Synced("failed", commit, f"not everything was written: {failed.error}", changes, failed.error)
     text = f"{changes} change{'s' if changes != 1 else ''} written"
     return Synced("healed" if edits else "published", commit, text, changes)
 

@@ -99,6 +99,7 @@ RUN = {
     "rollback --to N": "rules rollback --to 1 --dry-run",
     "history": "rules history",
     "instances list": "instances list",
+    "incident 42": "lock hold --reason '{}' --for 1h",
     "audit query": "audit query a",
     "audit who": "audit who a",
     "audit verify": "audit verify",

@@ -57,6 +57,12 @@ def test_a_write_is_a_new_commit_by_the_caller_and_the_work_tree_follows(work: A
     assert read(work.source).provenance.plan_id == "p1"
 
 
+def test_the_commit_that_rules_are_from_is_named(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    write(work.source, text(B), expected=base, message="Raise the limit", commit_hash="c0ffee" * 6 + "abcd")
+    assert git("log", "-1", "--format=%(trailers:key=Source-commit,valueonly)").strip() == "c0ffee" * 6 + "abcd"
+
+
 def test_c03_a_rollback_is_a_new_commit_that_names_what_it_undoes(work: Any) -> None:
     good = work.commit(rules_yaml=A)
     bad = work.commit(rules_yaml=B)
