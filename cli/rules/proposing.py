@@ -49,17 +49,23 @@ def allowed_among(flags: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(guard for guard in GUARDS if flags.get(f"allow_{guard}"))
 
 
-@contextmanager
-def target(app: App, store: str | None) -> Iterator[tuple[str, Readable]]:
-    """The store that is written, with its URI. Raises BadSettings where it must be named."""
+def one_store(app: App, store: str | None) -> str:
+    """The URI of the store that is meant. Raises BadSettings where it must be named."""
     uris = (store,) if store else store_uris(app)
     if len(uris) > 1:
         raise BadSettings(
-            f"the settings name {len(uris)} stores, and only one is written at a time",
+            f"the settings name {len(uris)} stores, and only one is meant at a time",
             next_step=f"add --store with one of them: {', '.join(uris)}",
         )
-    with opened(app, uris[0]) as source:
-        yield mask_uri(uris[0]), source
+    return uris[0]
+
+
+@contextmanager
+def target(app: App, store: str | None) -> Iterator[tuple[str, Readable]]:
+    """The store that is written, with its URI. Raises BadSettings where it must be named."""
+    uri = one_store(app, store)
+    with opened(app, uri) as source:
+        yield mask_uri(uri), source
 
 
 def uri_of(app: App, plan: Plan) -> str:
