@@ -247,6 +247,10 @@ class GitSource:
         other._tips = {}  # noqa: SLF001
         return other
 
+    def exists(self) -> bool:
+        """Whether the ref is there."""
+        return self._repository.has(self._ref)
+
     # -- notes -------------------------------------------------------------------------------------------------------
 
     def note(self, item: Item, name: str) -> bytes | None:

@@ -1,17 +1,142 @@
-"""What somebody changed in a store as a commit: who made the change, and what the message says of it."""
+"""What somebody changed in a store as a commit: which rules, by whom, and what the message says of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sentinel_core.audit.redact import Masker
+from sentinel_core.datasources import GitSource
+from sentinel_core.datasources.contract import Absent, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.git.commit import Author
+from sentinel_core.datasources.git.objects import CHANNELS
 from sentinel_core.masking import mask_text
-from sentinel_core.rules import Kind, Provenance, Revision, RuleSet, diff_rules
+from sentinel_core.publishing.quarantine import quarantined
+from sentinel_core.publishing.standing import sets_of
+from sentinel_core.rules import (
+    KINDS,
+    Kind,
+    Provenance,
+    Revision,
+    RuleRejected,
+    RuleSet,
+    diff_rules,
+    parse_revision,
+)
+from sentinel_core.rules.draft import Unchangeable
+from sentinel_core.rules.rewrite import rewrite
+from sentinel_core.rules.three_way import Collision, merge_changes
 
 _LINES = 20
 """Changes that a message tells one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An item of a store that holds something else than was published from Git."""
+
+    item: Item
+    reading: Reading
+    text: str
+    """For people: what was done, by whom."""
+
+
+class NotAdopted(Exception):
+    """An edit that Git cannot take over; the message says why and what decides it."""
+
+
+def adoptable(
+    git: GitSource,
+    sets: Mapping[Kind, RuleSet],
+    store: Readable,
+    found: Sequence[Edit],
+    notes: Mapping[str, Mapping[str, Any]],
+) -> dict[Kind, RuleSet]:
+    """What Git is to hold so that the edits are in it, and everything that was committed since. `sets`: what it holds;
+    `notes`: by source of the item, what was published from Git last. Raises NotAdopted, DatasourceError."""
+    wanted: dict[Kind, RuleSet] = {}
+    for edit in found:
+        standing = sets_of(edit.reading, edit.item.kinds)
+        if isinstance(edit.reading, Absent) or standing is None:
+            what = "what was deleted" if standing is not None else "what is not valid"
+            raise NotAdopted(f"{what} is never committed; publish what is committed, or sync with --drift heal")
+        _check_quarantine(store, edit.item, standing)
+        base = _published(git, notes[edit.item.source])
+        for kind, rules in standing.items():
+            if kind not in sets or sets[kind].digest == rules.digest:
+                continue
+            if kind not in base:
+                raise NotAdopted(
+                    f"the {kind} rules that both sides come from are not known; decide once, by sentinelctl rules "
+                    "publish or sentinelctl rules import --commit"
+                )
+            try:
+                wanted[kind] = merge_changes(base[kind], rules, sets[kind])
+            except (Collision, RuleRejected) as error:
+                raise NotAdopted(f"{error}; decide by sentinelctl rules publish or rules import --commit") from error
+    return wanted
+
+
+def _check_quarantine(store: Readable, item: Item, standing: Mapping[Kind, RuleSet]) -> None:
+    for each in quarantined(store, item):
+        if each.kind in standing and standing[each.kind].digest == each.digest:
+            raise NotAdopted(
+                f"the {each.kind} rules {each.digest[:12]} are under quarantine; roll back, or release them"
+            )
+
+
+def _published(git: GitSource, note: Mapping[str, Any]) -> dict[Kind, RuleSet]:
+    """The kinds that were published last, as they were committed."""
+    commit, digests = note.get("commit"), note.get("digests")
+    if not isinstance(commit, str) or not isinstance(digests, dict):
+        return {}
+    sets: dict[Kind, RuleSet] = {}
+    for item in git.items(KINDS):
+        try:
+            sets |= sets_of(git.at(item, commit), item.kinds) or {}
+        except SourceMisconfigured:  # the commit is gone
+            return {}
+    return {kind: rules for kind, rules in sets.items() if digests.get(kind) == rules.digest}
+
+
+def commit_edits(
+    git: GitSource, wanted: Mapping[Kind, RuleSet], store: str, found: Sequence[Edit], branch: str | None
+) -> str | None:
+    """Commits what Git is to hold, to the branch that it follows or to another; None where it holds that already.
+    Raises NotAdopted, SourceConflict where somebody else committed meanwhile, DatasourceError."""
+    target, is_new = (git, False) if branch is None else _branch(git, branch)
+    commit = None
+    for item in target.items(KINDS):
+        sets = {kind: rules for kind, rules in wanted.items() if kind in item.kinds}
+        reading = target.read(item)
+        if not sets or isinstance(reading, Absent):
+            continue
+        try:
+            before = parse_revision(reading, item.kinds)
+            texts = rewrite(reading.texts, sets, item.kinds)
+        except (RuleRejected, Unchangeable) as error:
+            raise NotAdopted(f"{error}; make the change by hand") from error
+        if texts == reading.texts:
+            continue
+        revisions = [edit.reading for edit in found if isinstance(edit.reading, Revision)]
+        commit = target.commit(
+            item,
+            texts,
+            expected=reading.version,
+            provenance=commit_facts(store, edits(before, sets), revisions, None),
+            author=author_of(revisions),
+            branch=branch if is_new else None,
+        ).version
+        if is_new and branch is not None:
+            target, is_new = git.on(branch), False
+    return commit
+
+
+def _branch(git: GitSource, name: str) -> tuple[GitSource, bool]:
+    """The branch as it is, or, where there is none of that name, the one from which it is made."""
+    found = git.on(name)
+    return (found, False) if found.exists() else (git, True)
 
 
 def edits(old: Mapping[Kind, RuleSet], new: Mapping[Kind, RuleSet]) -> list[Mapping[str, Any]]:
@@ -48,7 +173,9 @@ def commit_facts(
     lines += ["", *map(_line, changes[:_LINES])]
     if len(changes) > _LINES:
         lines.append(f"and {len(changes) - _LINES} more")
-    return Provenance(channel="cli", message=mask_text("\n".join(lines)), reason=reason and mask_text(reason))
+    channels = {revision.provenance.channel for revision in revisions}
+    channel = channels.pop() if len(channels) == 1 and channels <= set(CHANNELS) else "cli"
+    return Provenance(channel=channel, message=mask_text("\n".join(lines)), reason=reason and mask_text(reason))
 
 
 def _said(revision: Revision) -> str:
