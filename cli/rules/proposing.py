@@ -15,23 +15,22 @@ from sentinel_core.cli.app import WORDS, App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
-from sentinel_core.cli.rules.diff import Difference, change_lines
+from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
+from sentinel_core.cli.rules.reporting import count_line, difference_of, objection_text, overruling
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.stores import opened, store_uris
-from sentinel_core.cli.text import Span, Styled, visible
+from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.contract import Absent, Readable
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
 from sentinel_core.publishing.make import Proposal, Wanted
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
-from sentinel_core.rules.guard import GUARDS, Objection
+from sentinel_core.rules.guard import GUARDS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_SHOWN = 10
-"""Resources that an objection names at most."""
 
 
 def guard_options(command: Command) -> Command:
@@ -150,26 +149,8 @@ def _plan_lines(plan: Plan) -> Iterator[Sequence[Span]]:
     if not plan.steps:
         return
     yield (Styled(plan.title, "bold"), "  →  ", Styled(plan.store, "bold"))
-    yield from change_lines(_difference(plan))
-    yield (_count_line(plan),)
-
-
-def _count_line(plan: Plan) -> str:
-    rules = {action: {_rule(change) for change in plan.changes if change["action"] == action} for action in
-             ("add", "change", "remove")}  # fmt: skip
-    add, change, remove = (len(rules[action]) for action in ("add", "change", "remove"))
-    return f"Plan: {add} to add, {change} to change, {remove} to remove."
-
-
-def _rule(change: Mapping[str, Any]) -> tuple[str, str]:
-    return str(change["rule"]), "" if change["action"] == "change" else str(change["new"] or change["old"])
-
-
-def _difference(plan: Plan) -> Difference:
-    changes: dict[Kind, list[Mapping[str, Any]]] = {}
-    for change in plan.changes:
-        changes.setdefault(str(change["rule"]).partition("/")[0], []).append(change)
-    return Difference({kind: changes[kind] for kind in KINDS if kind in changes}, (), ())
+    yield from change_lines(difference_of(plan))
+    yield (count_line(plan),)
 
 
 def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome] = ()) -> View:
@@ -215,8 +196,7 @@ def check_guards(app: App, proposal: Proposal) -> None:
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
     if proposal.objections:
-        guards = dict.fromkeys(each.guard for each in proposal.objections)
-        flags = " ".join(f"--allow-{guard}" for guard in guards if guard in GUARDS)
+        flags = overruling(proposal.objections)
         steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
         steps += [
             f"sentinelctl rules release {digest[:12]} --store {proposal.plan.store} "
@@ -224,17 +204,10 @@ def check_guards(app: App, proposal: Proposal) -> None:
             for digest in dict.fromkeys(each.digest for each in proposal.objections if each.digest)
         ]
         raise CommandError(
-            "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, proposal.objections)),
+            "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, proposal.objections)),
             next_step="\n  ".join(steps),
             code=Exit.REFUSED,
         )
-
-
-def _objection(objection: Objection) -> str:
-    names = visible(", ".join(objection.resources[:_SHOWN]))
-    more = f", … ({len(objection.resources)} in all)" if len(objection.resources) > _SHOWN else ""
-    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last") and names else ""
-    return f"{objection.guard}: {visible(objection.text)}{shown}"
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
