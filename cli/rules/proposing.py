@@ -17,13 +17,13 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
-from sentinel_core.cli.rules.reporting import count_line, difference_of, objection_text, overruling
+from sentinel_core.cli.rules.reporting import count_line, difference_of, foreign, objection_text, overruling
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.stores import opened, store_uris
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
-from sentinel_core.datasources.contract import Absent, Readable
+from sentinel_core.datasources.contract import Absent, Readable, SourceMisconfigured
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
 from sentinel_core.publishing.make import Proposal, Wanted
 from sentinel_core.publishing.standing import digests_of
@@ -193,6 +193,8 @@ def check_guards(app: App, proposal: Proposal) -> None:
     """Raises CommandError (3) with every objection that nobody has overruled."""
     for source in proposal.invalid:
         app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
+    for warning in foreign(proposal.plan, proposal):
+        app.out.say(Styled(f"warning: {warning}", "yellow"))
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
     if proposal.objections:
@@ -239,8 +241,11 @@ def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed is not None and failed.error is not None:
         app.out.show(plan_view(plan, None, outcomes))
+        hopeless = isinstance(failed.error, SourceMisconfigured)
         raise CommandError(
-            f"not everything was written: {failed.error}", next_step=again, code=code_of(failed.error)
+            f"not everything was written: {failed.error}",
+            next_step=f"mend that first; then {again}" if hopeless else again,
+            code=code_of(failed.error),
         ) from failed.error
     return outcomes
 

@@ -15,6 +15,7 @@ from sentinel_core.datasources.git.command import Git, GitFailedError, last_word
 from sentinel_core.datasources.git.objects import (
     CHANNEL,
     CHANNELS,
+    ENVIRONMENT,
     PLAN,
     REASON,
     ROLLBACK,
@@ -111,6 +112,8 @@ def message(provenance: Provenance) -> str:
         trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
     if provenance.plan_id:
         trailers.append(f"{PLAN}: {provenance.plan_id}")
+    if provenance.environment:
+        trailers.append(f"{ENVIRONMENT}: {' '.join(provenance.environment.split())}")
     if provenance.channel in CHANNELS:
         trailers.append(f"{CHANNEL}: {provenance.channel}")
     return "\n\n".join([text, "\n".join(trailers)]).strip() + "\n"
