@@ -490,11 +490,10 @@ def test_a_store_of_another_environment_is_warned_of(overlaid: Shop) -> None:
 
 
 def test_what_no_repetition_mends_is_not_to_be_repeated(here: Path, sentinelctl: Run) -> None:
-    etcd.needed()
-    shop = Shop(here, etcd.shared().uri(f"/large/{here.parent.name}"), sentinelctl)
-    rules = "".join(f"  - {{resource: '{number}{'x' * 9000}', grade: qps, count: 1}}\n" for number in range(400))
-    (here / "rules.yaml").write_text(f"flowRules:\n{rules}", encoding="utf-8")
-    ended = shop.run("rules", "publish", "--yes", "--reason", "all of them", "--allow-size")
+    shop = Shop(here, f"git+file://{here}?ref=v1&path=rules.yaml", sentinelctl)
+    git(here, "tag", "v1")
+    shop.commit(25, "Raise it")
+    ended = shop.run("rules", "publish", "--yes")
     assert ended.code == Exit.BAD_SETTINGS
-    assert "MiB are too much for one write, and nothing was written" in ended.err
+    assert "v1 is not a branch, and only branches can be written" in ended.err
     assert "next: mend that first; then run it again" in ended.err
