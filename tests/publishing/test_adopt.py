@@ -218,9 +218,8 @@ def test_work_in_the_checkout_is_not_overwritten(tmp_path: Path, store: MemorySo
     assert (origin.folder / "rules.yaml").read_text() == RULES + "# mine\n"
 
 
+@pytest.mark.parametrize("origin", ["remote"], indirect=True)
 def test_a_push_that_is_forbidden_is_told(origin: Origin, store: MemorySource) -> None:
-    if not origin.is_remote:
-        pytest.skip("nothing is pushed")
     look(origin, store)
     put(store, two(7))
     hook = origin.bare / "hooks" / "pre-receive"
