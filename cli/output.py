@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -41,6 +41,8 @@ class View:
     """What `-o name` prints, for a shell loop."""
     lines: Lines
     """For people: called with True for `-o wide`, gives lines as spans."""
+    forms: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """Further forms that this command has, by name: the text of each."""
 
 
 class OutputError(Exception):
@@ -71,6 +73,8 @@ class Output:
             _write_whole(self.json_into, to_json(_document(view), ascii_only=False, indent=2) + "\n")
         if self.form in ("table", "wide"):
             self._page([self._stdout.render(line) for line in view.lines(self.form == "wide")])
+        elif self.form in view.forms:
+            self._stdout.write(view.forms[self.form]())
         else:
             for text in self._machine(view):
                 self._stdout.write(text + "\n")

@@ -11,9 +11,9 @@ import click
 
 from sentinel_core import datasources
 from sentinel_core.cli.actor import actor
-from sentinel_core.cli.app import App, env_option, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, env_option, output_options, pass_app
 from sentinel_core.cli.durations import seconds
-from sentinel_core.cli.exits import BadSettings, Exit, code_of, next_step_of
+from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem, code_of, next_step_of
 from sentinel_core.cli.lock.holding import is_held
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
@@ -29,6 +29,8 @@ CODES = {
     "in sync": Exit.DONE,
     "published": Exit.DONE,
     "healed": Exit.DONE,
+    "adopted": Exit.DONE,
+    "proposed": Exit.DIFFERENCES,
     "drifted": Exit.DIFFERENCES,
     "refused": Exit.REFUSED,
     "frozen": Exit.REFUSED,
@@ -41,6 +43,7 @@ COLOURS = {
     "drifted": "yellow",
     "frozen": "yellow",
     "locked": "yellow",
+    "proposed": "yellow",
     "refused": "red",
     "invalid": "red",
     "absent": "red",
@@ -57,25 +60,37 @@ COLOURS = {
 )
 @click.option(
     "--drift",
-    type=click.Choice(["report", "heal"]),
+    type=click.Choice(["report", "heal", "adopt"]),
     default="report",
     show_default=True,
-    help="What happens to edits in the store: they are told and stay, or Git is published over them.",
+    help="What happens to edits in the store: they are told and stay, are undone, or are committed.",
+)
+@click.option(
+    "--branch", type=WORDS, metavar="NAME", help="Commit what is adopted there, to be merged, not to the branch of GIT."
 )
 @env_option
 @output_options
 @pass_app
-def sync(app: App, git: str, store: str | None, once: bool, interval: float, drift: Any) -> int:
+def sync(app: App, git: str, store: str | None, once: bool, interval: float, drift: Any, branch: str | None) -> int:
     """Keep a store at what is committed on a branch.
 
     GIT is the repository: git+file:///srv/rules.git?ref=main&path=rules, or its URL. What is valid and passes the
     guards is published; what is not is told and skipped. Rules under quarantine are never published, so a rollback
     stands. Without --once it goes on until it is interrupted, and tells only what is new.
     """
+    if branch is not None and drift != "adopt":
+        raise UsageProblem("--branch is where edits are committed", next_step="add --drift adopt")
     guards = app.settings.guards
     with opened(app, git) as source, target(app, store) as (uri, kept):
         settings = Settings(
-            uri, app.environment, guards, guards.max_bytes, drift, published_by=actor(), owners=app.settings.owners
+            uri,
+            app.environment,
+            guards,
+            guards.max_bytes,
+            drift=drift,
+            published_by=actor(),
+            branch=branch,
+            owners=app.settings.owners,
         )
         if not isinstance(source, datasources.GitSource):
             raise BadSettings(

@@ -35,12 +35,12 @@ from sentinel_core.datasources.contract import (
     is_at,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay, parse_format
 from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, links_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
 from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 

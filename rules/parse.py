@@ -128,7 +128,7 @@ def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Op
     """Every managed kind of the texts. Raises RuleRejected."""
     if len(texts) == len(wanted) == 1 and texts[0].format == "json" and texts[0].content.lstrip()[:1] == b"[":
         return {wanted[0]: _parse_list(model_of(wanted[0]), texts[0].content, texts[0].name, options)}
-    listings, faults, problems = _collect(texts, wanted, options.limits)
+    listings, faults, problems = collect(texts, wanted, options.limits)
     sets: dict[Kind, RuleSet] = {}
     total = 0
     for kind in (kind for kind in MODELS if kind in listings):
@@ -149,7 +149,7 @@ def _in_order(problems: list[Problem], texts: Sequence[SourceText]) -> list[Prob
     return sorted(problems, key=lambda p: (p.code == MORE, files.get(p.file or "", -1), p.line or 0, p.column or 0))
 
 
-def _collect(
+def collect(
     texts: Sequence[SourceText], wanted: Sequence[Kind], limits: Limits
 ) -> tuple[dict[Kind, list[Listing]], list[Problem], list[Problem]]:
     """(the lists of every kind, over all texts, lesser faults of the texts, what else is wrong with them)"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,14 +17,15 @@ from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
-from sentinel_core.cli.rules.diff import Difference, change_lines
+from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
+from sentinel_core.cli.rules.reporting import count_line, difference_of, flags_for, foreign, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.stores import opened, store_uris
-from sentinel_core.cli.text import Span, Styled, visible
+from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
-from sentinel_core.datasources.contract import Absent, Readable
+from sentinel_core.datasources.contract import Absent, Readable, SourceMisconfigured
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
 from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.make import Proposal, Wanted
@@ -34,8 +34,6 @@ from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
 from sentinel_core.rules.guard import GUARDS, Objection
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_SHOWN = 10
-"""Resources that an objection names at most."""
 
 
 def guard_options(command: Command) -> Command:
@@ -63,17 +61,23 @@ def allowed_among(flags: Mapping[str, Any]) -> tuple[str, ...]:
     return (*(guard for guard in GUARDS if flags.get(f"allow_{guard}")), *checks)
 
 
-@contextmanager
-def target(app: App, store: str | None) -> Iterator[tuple[str, Readable]]:
-    """The store that is written, with its URI. Raises BadSettings where it must be named."""
+def one_store(app: App, store: str | None) -> str:
+    """The URI of the store that is meant. Raises BadSettings where it must be named."""
     uris = (store,) if store else store_uris(app)
     if len(uris) > 1:
         raise BadSettings(
-            f"the settings name {len(uris)} stores, and only one is written at a time",
+            f"the settings name {len(uris)} stores, and only one is meant at a time",
             next_step=f"add --store with one of them: {', '.join(uris)}",
         )
-    with opened(app, uris[0]) as source:
-        yield mask_uri(uris[0]), source
+    return uris[0]
+
+
+@contextmanager
+def target(app: App, store: str | None) -> Iterator[tuple[str, Readable]]:
+    """The store that is written, with its URI. Raises BadSettings where it must be named."""
+    uri = one_store(app, store)
+    with opened(app, uri) as source:
+        yield mask_uri(uri), source
 
 
 def uri_of(app: App, plan: Plan) -> str:
@@ -170,26 +174,8 @@ def _plan_lines(plan: Plan) -> Iterator[Sequence[Span]]:
     if not plan.steps:
         return
     yield (Styled(plan.title, "bold"), "  →  ", Styled(plan.store, "bold"))
-    yield from change_lines(_difference(plan))
-    yield (_count_line(plan),)
-
-
-def _count_line(plan: Plan) -> str:
-    rules = {action: {_rule(change) for change in plan.changes if change["action"] == action} for action in
-             ("add", "change", "remove")}  # fmt: skip
-    add, change, remove = (len(rules[action]) for action in ("add", "change", "remove"))
-    return f"Plan: {add} to add, {change} to change, {remove} to remove."
-
-
-def _rule(change: Mapping[str, Any]) -> tuple[str, str]:
-    return str(change["rule"]), "" if change["action"] == "change" else str(change["new"] or change["old"])
-
-
-def _difference(plan: Plan) -> Difference:
-    changes: dict[Kind, list[Mapping[str, Any]]] = {}
-    for change in plan.changes:
-        changes.setdefault(str(change["rule"]).partition("/")[0], []).append(change)
-    return Difference({kind: changes[kind] for kind in KINDS if kind in changes}, (), ())
+    yield from change_lines(difference_of(plan))
+    yield (count_line(plan),)
 
 
 def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome] = ()) -> View:
@@ -233,6 +219,8 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
     freeze is only told."""
     for source in proposal.invalid:
         app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
+    for warning in foreign(proposal.plan, proposal):
+        app.out.say(Styled(f"warning: {warning}", "yellow"))
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
     against = [each for each in proposal.objections if not (later and each.guard == "freeze")]
@@ -244,29 +232,17 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
 
 def refused(objections: Sequence[Objection], store: str) -> CommandError:
     """What guards have against it, and how each is overruled."""
-    flags = " ".join(dict.fromkeys(_flag(each) for each in objections if each.guard != "quarantine"))
+    flags = flags_for(objections)
     steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
     steps += [
         f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
         for digest in dict.fromkeys(each.digest for each in objections if each.digest)
     ]
     return CommandError(
-        "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, objections)),
+        "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, objections)),
         next_step="\n  ".join(steps),
         code=Exit.REFUSED,
     )
-
-
-def _flag(objection: Objection) -> str:
-    name = f" {shlex.quote(objection.check)}" if objection.check is not None else ""
-    return f"--allow-{objection.guard}{name}"
-
-
-def _objection(objection: Objection) -> str:
-    names = visible(", ".join(objection.resources[:_SHOWN]))
-    more = f", … ({len(objection.resources)} in all)" if len(objection.resources) > _SHOWN else ""
-    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last", "check") and names else ""
-    return f"{objection.guard}: {visible(objection.text)}{shown}"
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -300,8 +276,11 @@ def write(app: App, plan: Plan, source: Readable, again: str, *, command: str, u
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed is not None and failed.error is not None:
         app.out.show(plan_view(plan, None, outcomes))
+        hopeless = isinstance(failed.error, SourceMisconfigured)
         raise CommandError(
-            f"not everything was written: {failed.error}", next_step=again, code=code_of(failed.error)
+            f"not everything was written: {failed.error}",
+            next_step=f"mend that first; then {again}" if hopeless else again,
+            code=code_of(failed.error),
         ) from failed.error
     return outcomes
 

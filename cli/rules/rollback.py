@@ -14,6 +14,7 @@ from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
 from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
+from sentinel_core.cli.rules import reverting
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
@@ -76,6 +77,7 @@ class Step:
     help="Why; goes into the commit and the audit (default: names the revision).",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
+@click.option("--open-revert", is_flag=True, help="Revert it in Git, too: a commit on the new branch revert-COMMIT.")
 @store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
 @lock_option
@@ -88,6 +90,7 @@ def rollback(
     steps: int | None,
     reason: str | None,
     dry_run: bool,
+    open_revert: bool,
     store: str | None,
     kind: Kind | None,
     under: str | None,
@@ -109,6 +112,10 @@ def rollback(
         done_before = _rolled_back_before(revisions) if one_step else None
         if done_before is not None:
             app.out.say(done_before)
+            if open_revert:
+                newest = revisions[max(revisions)]
+                bad = source.at(item, str(newest.provenance.rollback_of))
+                reverting.open_revert(app, source, item, bad, newest, reason)
             return Exit.DONE
         standing = source.read(item)
         target, name = _target(source, item, revisions, standing, number, commit, steps)
@@ -129,6 +136,8 @@ def rollback(
             lock.check(item)
             written = _write(app, source, item, step, reason)
         app.out.show(_view(step, written=written, number=max(revisions) + 1))
+        if open_revert:
+            reverting.open_revert(app, source, item, step.standing, step.target, reason)
     return Exit.DONE
 
 

@@ -165,7 +165,7 @@ def numbered(app: App, source: HasHistory, item: Item) -> dict[int, Revision]:
 
 def _committed(app: App, rev: str, kind: Kind | None) -> Side:
     """The rules as code at a commit: of the repository around `rules`, else of the first Git store."""
-    with opened(app, _repository_uri(app)) as source:
+    with opened(app, repository_uri(app)) as source:
         parts = [(at_revision(source, item, rev), item.kinds) for item in source.items((kind,) if kind else KINDS)]
         found = [(reading, kinds) for reading, kinds in parts if not isinstance(reading, Absent)]
         if not found:
@@ -201,7 +201,8 @@ def _tracked_uri(path: Path) -> str | None:
     return f"git+file://{quote(str(top))}?ref=HEAD&path={quote(path.resolve().relative_to(top).as_posix())}"
 
 
-def _repository_uri(app: App) -> str:
+def repository_uri(app: App) -> str:
+    """Where the rules are committed. Raises BadSettings where no repository is known."""
     rules = Path(app.settings.rules)
     if (tracked := _tracked_uri(rules)) is not None:
         return tracked

@@ -29,9 +29,9 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.etcd.errors import TooLarge
 from sentinel_core.datasources.etcd.keys import keys_of, pair
 from sentinel_core.datasources.etcd.target import Target
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import check_size
 from sentinel_core.datasources.provenance import decode, encode, rules_digest
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 if TYPE_CHECKING:

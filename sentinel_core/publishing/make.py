@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from sentinel_core.audit.redact import Masker
 from sentinel_core.datasources.contract import Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.names import DOCUMENT_NAME
 from sentinel_core.freeze import Freeze, frozen, said
 from sentinel_core.publishing.checks import Check, CheckContext, ask, installed
 from sentinel_core.publishing.plan import Plan, Step, plan_id
@@ -19,12 +20,16 @@ from sentinel_core.rules import (
     Kind,
     Provenance,
     Revision,
+    RuleRejected,
     RuleSet,
     SourceText,
     diff_rules,
+    parse_revision,
 )
 from sentinel_core.rules.guard import Objection, Policy, objections, unowned
+from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.rules.ownership import Owner
+from sentinel_core.rules.rewrite import rewrite
 from sentinel_core.rules.write import document, json_list
 
 
@@ -183,7 +188,8 @@ def _step(
 def _texts(
     item: Item, reading: Reading, sets: Mapping[Kind, RuleSet], texts: Sequence[SourceText]
 ) -> tuple[SourceText, ...]:
-    """A store of documents keeps comments: it gets the document as somebody wrote it, where there is one."""
+    """A store of documents keeps comments: it gets the document as somebody wrote it, where there is one; of a base
+    with an overlay the base with the overlay's rules."""
     if len(item.kinds) == 1:
         (rules,) = sets.values()
         return (SourceText(item.key, json_list(rules), "json"),)
@@ -195,8 +201,23 @@ def _texts(
         )
     if len(texts) == 1 and texts[0].format == "yaml":
         return tuple(texts)
-    name = stands[0].name if len(stands) == 1 else "sentinel-rules.yaml"
-    return (SourceText(name, document(sets, name), "yaml"),)
+    name = stands[0].name if stands else DOCUMENT_NAME
+    overlays = overlays_among(text.name for text in texts)
+    base = [replace(text, name=name) for text in texts if text.name not in overlays]
+    return (_commented(base, sets) or _commented(stands, sets) or SourceText(name, document(sets, name), "yaml"),)
+
+
+def _commented(texts: Sequence[SourceText], sets: Mapping[Kind, RuleSet]) -> SourceText | None:
+    """One text with other rules and its own comments; None where that cannot be."""
+    try:
+        (text,) = rewrite(texts, sets)
+    except (
+        ValueError,
+        RuleRejected,
+    ):  # none or several; changes that cannot be made in place; rules that are not valid
+        return None
+    found = parse_revision(Revision((text,), "document", ""), KINDS)
+    return text if digests_of(found) == digests_of(sets) else None
 
 
 def rolled_back(plan: Plan, source: Readable) -> list[Objection]:

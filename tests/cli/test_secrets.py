@@ -39,6 +39,7 @@ COMMANDS = {
     "rules quarantine": ["rules", "quarantine", "--store", "{uri}"],
     "rules release": ["rules", "release", "{uri}", "--reason", "{uri}", "--store", "{uri}"],
     "rules drift": ["rules", "drift", "{uri}", "--store", "{uri}"],
+    "rules import": ["rules", "import", "--store", "{uri}", "--dry-run", "--reason", "{uri}"],
     "rules plan": ["rules", "plan", "{uri}", "--store", "{uri}"],
     "rules apply": ["rules", "apply", "{uri}"],
     "rules publish": ["rules", "publish", "{uri}", "--store", "{uri}", "--reason", "{uri}", "--dry-run"],
