@@ -193,7 +193,8 @@ def test_a_commit_that_was_overtaken_is_made_on_top_of_the_other(
     put(store, two(7))
     source = origin.source()
     assert isinstance(source, datasources.GitSource)
-    move, raced = source._repository.move, []
+    move = source._repository.move
+    raced: list[str] = []
 
     def overtaken(branch: str, old: str | None, new: str) -> None:
         if not raced:
