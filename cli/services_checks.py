@@ -14,7 +14,7 @@ from sentinel_core.cli.moments import age
 from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.text import plural
 from sentinel_core.cli.troubles import clocks
-from sentinel_core.cli.troubles.asking import FRESH_S, by_resource, troubles
+from sentinel_core.cli.troubles.asking import FRESH_S, by_resource, idle_patterns, troubles
 from sentinel_core.cli.troubles.finding import Scene, Trouble
 from sentinel_core.cli.troubles.seen import Service, services
 from sentinel_core.datasources.contract import DatasourceError
@@ -80,7 +80,7 @@ def _clocks(found: Sequence[Service]) -> Check:
 def _findings(scene: Scene) -> Iterator[Check]:
     """One line each, up to a bound; resources that nobody called share one."""
     found: list[Trouble] = []
-    idle: list[str] = []
+    idle = idle_patterns(scene)
     for resource, rules in by_resource(scene).items():
         if resource not in scene.seen and not scene.names.alike(resource):
             idle.append(resource)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from sentinel_core.cli.troubles.asking import applying, troubles
 from sentinel_core.cli.troubles.finding import Scene
 from sentinel_core.cli.troubles.names import Names, difference
 from sentinel_core.cli.troubles.seen import Service, objects, services
+from sentinel_core.cli.troubles.verdict import next_call
 from sentinel_core.datasources.contract import DatasourceError
 from sentinel_core.engine import Engine
 from sentinel_core.rules import describe_rule
@@ -71,9 +73,14 @@ def _calls(scene: Scene, resource: str) -> list[dict[str, Any]]:
             "blocked": calls.blocked,
             "blockedBy": dict(calls.blocked_by),
             "silentSeconds": calls.silent_s,
-            "second": dict(calls.second),
+            "second": asdict(calls.second),
             "latelySeconds": service.lately_s,
-            "lately": dict(calls.lately),
+            "lately": {
+                "passed": calls.lately.passed,
+                "blocked": calls.lately.blocked,
+                "blockedBy": dict(calls.lately.blocked_by),
+            },
+            "nextCall": {**next_call(calls.rules).to_json(), "says": str(next_call(calls.rules))},
         }
         for service in scene.telling
         if (calls := service.resources.get(resource)) is not None and calls.total
@@ -99,10 +106,10 @@ def _live(found: Sequence[Service], resource: str) -> list[dict[str, Any]]:
         breakers = [each for each in service.instance.status.breakers if each.get("resource") == resource]
         live += [
             {
+                **each,
                 "instance": service.name,
                 "secondsAgo": round(service.instance.age_s, 1),
                 "resource": resource,
-                **each,
                 "trouble": _trouble(service, each),
             }
             for each in (breakers if calls is None else calls.rules)

@@ -103,13 +103,13 @@ def _is_of(live: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
 
 def _call_line(calls: Mapping[str, Any]) -> Sequence[Span]:
     lately, second = calls["lately"], calls["second"]
-    by = lately.get("blockedBy") or {}
+    by = lately["blockedBy"]
     who = f" ({', '.join(f'{count} by {kind}' for kind, count in by.items())})" if by else ""
     quiet = calls["silentSeconds"] or 0
     text = (
-        f"  {calls['instance']}: {second.get('passed', 0)} pass, {second.get('blocked', 0)} are refused, "
-        f"{second.get('threads', 0)} inside; lately ({age(calls['latelySeconds'])}) {lately.get('passed', 0)} passed, "
-        f"{lately.get('blocked', 0)} refused{who}"
+        f"  {calls['instance']}: {second['passed']} pass, {second['blocked']} are refused, "
+        f"{second['threads']} inside; lately ({age(calls['latelySeconds'])}) {lately['passed']} passed, "
+        f"{lately['blocked']} refused{who}; a call now {calls['nextCall']['says']}"
     )
     return (text, Styled(f"  last call {age(quiet)} ago" if quiet >= 10 else "", "dim"))
 

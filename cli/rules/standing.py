@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sentinel_core.cli.text import Span, Styled
+from sentinel_core.cli.troubles.seen import as_number
 
 COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
 Live = Mapping[str, Any]
@@ -73,8 +74,10 @@ def _mode(live: Live) -> list[str]:
 
 
 def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value}" if isinstance(value, int) else "?"
+    number = as_number(value)
+    return "?" if number is None else f"{round(number, 2):.12g}"
 
 
-def _seconds(ms: object) -> str:
-    return f"{ms / 1000:g} s" if isinstance(ms, int | float) else "?"
+def _seconds(value: object) -> str:
+    ms = as_number(value)
+    return "?" if ms is None else f"{ms / 1000:g} s"

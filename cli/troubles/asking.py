@@ -65,3 +65,9 @@ def by_resource(scene: Scene) -> Mapping[str, list[Rule]]:
             if rule.kind != "system" and not getattr(rule, "regex", False):
                 named.setdefault(rule.resource, []).append(rule)
     return named
+
+
+def idle_patterns(scene: Scene) -> list[str]:
+    """The patterns of rules that no resource matches that was seen, in order."""
+    rules = [rule for ruleset in scene.sets.values() for rule in ruleset.rules if getattr(rule, "regex", False)]
+    return list(dict.fromkeys(rule.resource for rule in rules if not any(_matches(rule, name) for name in scene.seen)))

@@ -36,8 +36,8 @@ def processes(case: Case) -> Iterator[Trouble]:
     found = case.found
     if len(found) < 2:
         return
-    passing = sum((number(calls.second, "passed") or 0) / service.per_second for service, calls in found)
-    refused = sum((number(calls.second, "blocked") or 0) / service.per_second for service, calls in found)
+    passing = sum(calls.second.passed / service.per_second for service, calls in found)
+    refused = sum(calls.second.blocked / service.per_second for service, calls in found)
     for rule in case.rules:
         if isinstance(rule, FlowRule) and rule.grade == QPS and not rule.mode:
             number_of = len(found)

@@ -11,6 +11,9 @@ from sentinel_core.rules import DegradeRule, FlowRule
 from sentinel_core.rules.kinds.degrade import SLOW_RATIO
 from sentinel_core.rules.queueing import Serving, longest_queue_ms, most_waiting
 
+MOST_SERVICES = 8
+"""Services whose waiting calls are told."""
+
 
 def queueing(case: Case) -> Iterator[Trouble]:
     """Each rule that queues: against the pool, the callers' patience, and breakers that count the wait as time."""
@@ -30,6 +33,7 @@ def _pool(case: Case, rule: FlowRule, workers: int | None) -> Trouble:
     at_most = waiting if workers is None else min(waiting, workers)
     pool = "" if workers is None else f" of {workers} workers"
     now = [f"{number(live, 'waiting') or 0:g} in {service.name}" for service, live in case.standing(rule)]
+    now = now[:MOST_SERVICES] + (["…"] if len(now) > MOST_SERVICES else [])
     text = (
         f"up to {at_most}{pool} wait at once in each process ({rule.count:g} a second × "
         f"{rule.max_queueing_time_ms} ms = {waiting})" + (f"; waiting now: {', '.join(now)}" if now else "")

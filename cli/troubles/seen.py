@@ -12,6 +12,27 @@ from sentinel_core.settings import Settings
 
 Object = Mapping[str, Any]
 NOTHING: Object = {}
+MOST = 1e15
+"""Larger numbers are no counts, milliseconds or limits that anybody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """Requests of the last one or two minutes."""
+
+    passed: int
+    blocked: int
+    blocked_by: Mapping[str, int]
+    """By the kind of the rule that decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """Requests of the sliding window, and calls inside."""
+
+    passed: int
+    blocked: int
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +45,8 @@ class Calls:
     blocked_by: Mapping[str, int]
     silent_s: float | None
     """Since the last call; None where there was none."""
-    lately: Object
-    """`passed`, `blocked`, `blockedBy` of the last one or two minutes."""
-    second: Object
-    """`passed`, `blocked` and `threads` of the sliding second."""
+    lately: Lately
+    second: Second
     origins: Mapping[str, int] | None
     """Calls by caller, "" for those that named none; None where no rule asks who calls."""
     contexts: Mapping[str, int] | None
@@ -106,23 +125,23 @@ def _service(instance: Instance) -> Service:
         counted_s=_number(told.get("seconds")),
         lately_s=_number(told.get("lately")),
         resources={each.resource: each for each in calls},
-        beyond=int(_number(told.get("beyond"))) + int(_number(instance.status.document.get("uncountedPasses"))),
+        beyond=_count(told.get("beyond")),
     )
 
 
 def _calls(told: Object) -> Calls:
-    silent = told.get("silentSeconds")
+    silent, lately, second = told.get("silentSeconds"), _object(told.get("lately")), _object(told.get("second"))
     return Calls(
         str(told["resource"]),
-        int(_number(told.get("passed"))),
-        int(_number(told.get("blocked"))),
+        _count(told.get("passed")),
+        _count(told.get("blocked")),
         _counts(told.get("blockedBy")),
         None if silent is None else _number(silent),
-        _object(told.get("lately")),
-        _object(told.get("second")),
+        Lately(_count(lately.get("passed")), _count(lately.get("blocked")), _counts(lately.get("blockedBy"))),
+        Second(_count(second.get("passed")), _count(second.get("blocked")), _count(second.get("threads"))),
         _parts(told.get("origins"), ""),
         _parts(told.get("contexts"), DEFAULT_CONTEXT),
-        objects(told.get("rules")),
+        [each for each in objects(told.get("rules")) if isinstance(each.get("rule"), str)],
     )
 
 
@@ -130,7 +149,7 @@ def _parts(told: object, unnamed: str) -> Mapping[str, int] | None:
     if not isinstance(told, dict):
         return None
     counts = dict(_counts(told.get("calls")))
-    if without := int(_number(told.get("without"))):
+    if without := _count(told.get("without")):
         counts[unnamed] = counts.get(unnamed, 0) + without
     return counts
 
@@ -145,14 +164,25 @@ def _object(value: object) -> Object:
 
 
 def _counts(value: object) -> Mapping[str, int]:
-    return {str(name): int(_number(count)) for name, count in _object(value).items()}
+    return {str(name): _count(count) for name, count in _object(value).items()}
+
+
+def _count(value: object) -> int:
+    return int(_number(value))
 
 
 def _number(value: object, default: float = 0.0) -> float:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+    known = as_number(value)
+    return default if known is None else known
 
 
 def number(facts: Object, name: str) -> float | None:
     """A number of some facts, None where there is none."""
-    value = facts.get(name)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return as_number(facts.get(name))
+
+
+def as_number(value: object) -> float | None:
+    """The value where it is a finite number; JSON as Python reads it has others."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) < MOST else None

@@ -25,19 +25,21 @@ def warm_up(case: Case) -> Iterator[Trouble]:
         if rule.control_behavior not in (WARM_UP, WARM_UP_RATE_LIMITER):
             continue
         standing = [(service, live) for service, live in case.standing(rule) if number(live, "allowed") is not None]
-        for service, live in standing:
-            yield Trouble("warm_up", case.resource, _stands(rule, service, live), rule=rule.path)
+        if standing:
+            service, live = min(standing, key=lambda each: number(each[1], "allowed") or 0)
+            others = f" (the coldest of {len(standing)})" if len(standing) > 1 else ""
+            yield Trouble("warm_up", case.resource, _stands(rule, service, live, others), rule=rule.path)
         yield from _apart(case, rule, [number(live, "allowed") or 0 for _, live in standing])
 
 
-def _stands(rule: FlowRule, service: Service, live: Mapping[str, Any]) -> str:
+def _stands(rule: FlowRule, service: Service, live: Mapping[str, Any], others: str) -> str:
     allowed, full = number(live, "allowed") or 0, (number(live, "fullInMs") or 0) / 1000
     state = str(live.get("warmUp"))
     if state == "warm":
-        return f"{service.name} is warm: {allowed:g} of {rule.count:g} a second may pass"
+        return f"{service.name} is warm{others}: {allowed:g} of {rule.count:g} a second may pass"
     common = f"a common start is on ({rule.warm_up_start})" if live.get("shared") else "a common start is off"
     return (
-        f"{service.name} is {state}: {allowed:.4g} of {rule.count:g} a second may pass now; it is full after "
+        f"{service.name} is {state}{others}: {allowed:.4g} of {rule.count:g} a second may pass now; it is full after "
         f"{full:.3g} s of as much traffic as may pass; {_cause(rule, service, live)}; {common}"
     )
 

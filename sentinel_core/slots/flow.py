@@ -251,12 +251,14 @@ class Queue(FlowChecker):
         return max(0, -((now + self.limit_ns - self.latest - self.cost(1, self.count)) // MS))
 
     def live(self, now: int) -> dict[str, Any]:
-        """`waiting`: calls whose turn is still to come; they leave at even distances, the last one at `latest`."""
+        """`waiting`: calls whose turn is still to come; they leave at even distances, the last one at `latest`.
+        `nextWaitMs`: what one more would wait."""
         queued = max(0, self.latest - now)
-        waiting = -(-queued // max(self.cost(1, self.rate_now()), 1)) if self.count > 0 else 0
+        cost = max(self.cost(1, self.rate_now()), 1) if self.count > 0 else 1
         return {
             "queuedMs": queued / MS,
-            "waiting": waiting,
+            "waiting": -(-queued // cost),
+            "nextWaitMs": max(0, self.latest + cost - now) / MS,
             "maxQueueingTimeMs": self.limit_ns // MS,
             "limit": self.count,
         }
