@@ -75,7 +75,7 @@ def _server(admin: Any) -> str | None:
     """A broker does not tell its release; what it speaks tells the oldest that it can be. None: it is not shown."""
     try:
         brokers = admin.describe_cluster()["brokers"]
-        spoken = admin.get_broker_version_data(brokers[0]["node_id"]).broker_version
+        spoken = admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version
         return f"Kafka {'.'.join(map(str, spoken))} or newer"
     except (library().errors.KafkaError, LookupError, AttributeError, TypeError):
         return None
