@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sentinel_core.cli import evidence, gauges, git, services_checks, stores_checks
+from sentinel_core.cli import applied_clocks, evidence, gauges, git, services_checks, stores_checks
 from sentinel_core.cli.app import App
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, UsageProblem
@@ -45,6 +45,7 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
     yield from evidence.kafka(settings, limit or settings.timeout)
     yield evidence.outbox(settings)
     yield evidence.audit_store(settings, limit or settings.timeout)
+    yield from applied_clocks.checks(settings, limit or settings.timeout)
     yield evidence.last_good(settings)
     yield from keys(settings)
     yield from evidence.observations(settings)

@@ -73,6 +73,7 @@ def _calls(scene: Scene, resource: str) -> list[dict[str, Any]]:
             "blocked": calls.blocked,
             "blockedBy": dict(calls.blocked_by),
             "silentSeconds": calls.silent_s,
+            "windowSeconds": service.per_second,
             "second": asdict(calls.second),
             "latelySeconds": service.lately_s,
             "lately": {

@@ -103,12 +103,13 @@ def _is_of(live: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
 
 def _call_line(calls: Mapping[str, Any]) -> Sequence[Span]:
     lately, second = calls["lately"], calls["second"]
+    window_s = calls["windowSeconds"]
     by = lately["blockedBy"]
     who = f" ({', '.join(f'{count} by {kind}' for kind, count in by.items())})" if by else ""
     quiet = calls["silentSeconds"] or 0
     text = (
-        f"  {calls['instance']}: {second['passed']} pass, {second['blocked']} are refused, "
-        f"{second['threads']} inside; lately ({age(calls['latelySeconds'])}) {lately['passed']} passed, "
+        f"  {calls['instance']}: {second['passed'] / window_s:g} pass and {second['blocked'] / window_s:g} are refused "
+        f"a second, {second['threads']} inside; lately ({age(calls['latelySeconds'])}) {lately['passed']} passed, "
         f"{lately['blocked']} refused{who}; a call now {calls['nextCall']['says']}"
     )
     return (text, Styled(f"  last call {age(quiet)} ago" if quiet >= 10 else "", "dim"))

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from sentinel_core import Engine, context
 from sentinel_core.cli.moments import utc_now
+from sentinel_core.clock import Clock
 from sentinel_core.context import wrap
 from sentinel_core.datasources import FileSource
 from sentinel_core.entry import Entry
@@ -295,6 +296,32 @@ def test_a_clock_that_was_set(service: Start, sentinelctl: Run, monkeypatch: pyt
     ]
     assert check["facts"]["steps"][engine.instance]["count"] == 1
     assert check["facts"]["skewSeconds"][engine.instance] == pytest.approx(181, abs=1)
+
+
+def clock_that_is(ahead_s: float) -> Callable[[], datetime]:
+    return lambda: utc_now() + timedelta(seconds=ahead_s)
+
+
+def test_instances_of_other_machines_whose_clocks_differ(
+    service: Start, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    """By their own words they ran a revision before it was published, or will run it in a while."""
+    for name, off_s in (("early", -240), ("late", 60), ("right", 0)):
+        (here / "rules.yaml").write_text("flowRules: [{resource: a, grade: 1, count: 20}]\n", encoding="utf-8")
+        clock = Clock(wall=clock_that_is(off_s))
+        (here / "sentinel.yaml").write_text(
+            f"app: shop\ninstance: {name}\nlastKnownGood: {name}\nstatus: null\nstores: ['file://{here}/rules.yaml']\n",
+            encoding="utf-8",
+        )
+        engine = start(load_settings(), clock=clock)
+        assert engine.wait_ready(10)
+        engine.close()
+    checks = json.loads(sentinelctl("doctor", "-o", "json").out)["checks"]
+    (check,) = [each for each in checks if each["check"] == "clocks"]
+    assert check["what"].startswith("by their events early is at least ")
+    assert set(check["facts"]["skewSeconds"]) == {"early", "late"}
+    assert -240 <= check["facts"]["skewSeconds"]["early"] < -200
+    assert 30 < check["facts"]["skewSeconds"]["late"] <= 60
 
 
 def test_calls_beyond_the_bound_are_told(service: Start, sentinelctl: Run) -> None:
