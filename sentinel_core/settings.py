@@ -208,6 +208,13 @@ class Settings(_Part):
         min_length=1,
         description="Folder in which running services tell `sentinelctl` of themselves; null: they do not.",
     )
+    workers: int | None = Field(
+        default=None, gt=0, description="Threads that serve in one process; remarks on rules that queue count with it."
+    )
+    request_timeout: Duration | None = Field(
+        default=None,
+        description="How long callers wait for an answer, e.g. 3s; remarks on rules that queue look at it.",
+    )
     collectors: tuple[str, ...] = Field(
         default=(), repr=False, description="Where gauges of business metrics come from, each METRIC=URI."
     )
