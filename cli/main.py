@@ -25,6 +25,7 @@ COMMANDS = {
     "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
     "instances": Lazy("sentinel_core.cli.instances:instances", "Running services, and which rules they have."),
     "biz": Lazy("sentinel_core.cli.biz:biz", "Watch business metrics, and draw thresholds from what was seen."),
+    "config": Lazy("sentinel_core.cli.config:config", "Contexts: settings under a name, to choose from."),
     "engine": Lazy("sentinel_core.cli.engine:engine", "Look into the engine."),
     "completion": Lazy("sentinel_core.cli.completion:completion", "Print the completion script for a shell."),
     "version": Lazy("sentinel_core.cli.version:version", "Print the version of this program and what it runs on."),

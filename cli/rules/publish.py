@@ -21,6 +21,8 @@ from sentinel_core.cli.rules.proposing import (
     target,
     write,
 )
+from sentinel_core.datasources.contract import Readable
+from sentinel_core.publishing.make import Proposal
 from sentinel_core.rules import Kind
 
 
@@ -46,20 +48,24 @@ def publish(
     sentinelctl rules publish git:v1.4 --yes    the rules of a tag
     """
     with target(app, store) as named:
-        proposal = propose(app, named, what, kind, reason, allowed_among(flags), store)
-        made = proposal.plan
-        if not made.steps:
-            app.out.show(plan_view(made, proposal))
-            app.out.say("Nothing to do: these rules stand there.")
-            return Exit.DONE
-        say_plan(app, made)
-        check_guards(app, proposal)
-        check_reason(made)
-        if dry_run:
-            app.out.show(plan_view(made, proposal))
-            app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
-            return Exit.DONE
-        confirm_plan(app, made)
-        outcomes = write(app, made, named[1], "run it again: what stands already is not written twice")
+        return carry(app, named, propose(app, named, what, kind, reason, allowed_among(flags), store), dry_run=dry_run)
+
+
+def carry(app: App, named: tuple[str, Readable], proposal: Proposal, *, dry_run: bool) -> int:
+    """Shows the plan, asks, and writes; the exit code of the command."""
+    made = proposal.plan
+    if not made.steps:
+        app.out.show(plan_view(made, proposal))
+        app.out.say("Nothing to do: these rules stand there.")
+        return Exit.DONE
+    say_plan(app, made)
+    check_guards(app, proposal)
+    check_reason(made)
+    if dry_run:
+        app.out.show(plan_view(made, proposal))
+        app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
+        return Exit.DONE
+    confirm_plan(app, made)
+    outcomes = write(app, made, named[1], "run it again: what stands already is not written twice")
     app.out.show(plan_view(made, proposal, outcomes))
     return Exit.DONE
