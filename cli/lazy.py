@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import click
 
+COMPLETING = "_SENTINELCTL_COMPLETE"
+"""Set where a shell asks how a line may go on."""
 Shared = Callable[[], Sequence[click.Option]]
 
 
@@ -35,7 +39,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
         if cmd_name in self.lazy and cmd_name not in self.commands:
             self.commands[cmd_name] = self._load(self.lazy[cmd_name])
-        return self.commands.get(cmd_name)
+        command = self.commands.get(cmd_name)
+        if command is not None and COMPLETING in os.environ:
+            _complete_values(command)
+        return command
 
     def _load(self, lazy: Lazy) -> click.Command:
         module, _, attribute = lazy.target.partition(":")
@@ -61,3 +68,13 @@ class LazyGroup(click.Group):
         """From the table alone: nothing is imported to write a help page."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.short_help) for name, lazy in self.lazy.items()])
+
+
+def _complete_values(command: click.Command) -> None:
+    """Gives each parameter the values of this machine."""
+    from sentinel_core.cli import values
+
+    for parameter in command.params:
+        found = values.of(command, parameter)
+        if found is not None:
+            parameter.shell_complete = partial(values.answer, found)  # type: ignore[method-assign]  # click takes them in constructors alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from sentinel_core.cli.app import App, shared_options
 from sentinel_core.cli.exits import Exit, code_of, is_foreseen, next_step_of
-from sentinel_core.cli.lazy import Lazy, LazyGroup
+from sentinel_core.cli.lazy import COMPLETING, Lazy, LazyGroup
 from sentinel_core.cli.output import OutputError
 
 PROGRAM = "sentinelctl"
@@ -51,6 +52,10 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """One run; gives the exit code. Nothing is raised, and nothing is left in a buffer that fails at exit."""
     app = App()
+    if COMPLETING in os.environ:
+        from sentinel_core.cli.shells import get_ready
+
+        get_ready()
     try:
         code = _run(app, list(arguments))
         app.out.flush()
