@@ -16,9 +16,11 @@ def completion(app: App, shell: str) -> None:
     """Print the completion script for a shell.
 
     \b
-    bash:  echo 'eval "$(sentinelctl completion bash)"' >> ~/.bashrc
-    zsh:   echo 'eval "$(sentinelctl completion zsh)"' >> ~/.zshrc
-    fish:  sentinelctl completion fish > ~/.config/fish/completions/sentinelctl.fish
+    echo 'eval "$(sentinelctl completion bash)"' >> ~/.bashrc
+    echo 'eval "$(sentinelctl completion zsh)"' >> ~/.zshrc
+    sentinelctl completion fish > ~/.config/fish/completions/sentinelctl.fish
+
+    It completes commands, options, and values: resources, revisions, contexts, stores. Nothing waits for a server.
     """
     from sentinel_core.cli.main import PROGRAM, cli
 

@@ -33,6 +33,13 @@ COMMANDS = {
 }
 HELP = """Control plane for Sentinel-style traffic rules.
 
+\b
+sentinelctl demo                                     the whole loop, without a server
+sentinelctl rules validate                           the rules as code of this folder
+sentinelctl rules diff                               what was committed against what is live
+sentinelctl rules publish --yes                      what was committed into the store
+sentinelctl audit who payment_invoke --since 2h      who changed it, from what to what
+
 Data goes to stdout, talk to stderr. The flags below may stand anywhere on the line.
 
 \b

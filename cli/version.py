@@ -19,14 +19,19 @@ DISTRIBUTION = "sentinel-control-plane"
 @output_options
 @pass_app
 def version(app: App) -> None:
-    """Print the version of this program and what it runs on."""
+    """Print the version of this program and what it runs on.
+
+    \b
+    sentinelctl version
+    sentinelctl version -o json
+    """
     facts: dict[str, str | None] = {
         "version": product_version(),
         "engine": engine_build(),
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "platform": platform.platform(),
-        "context": app.context.name or None,
+        "context": app.context.shown or None,
     }
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.settings_sources import CONTEXTS, parse_settings_text, settings_file, user_file
+from sentinel_core.masking import MASK
+from sentinel_core.settings_sources import CONTEXTS, is_context_name, parse_settings_text, settings_file, user_file
 
 VARIABLE = "SENTINEL_CONTEXT"
 MAX_BYTES = 1024
@@ -27,6 +28,11 @@ class Chosen:
 
     name: str = ""
     origin: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name, unless it cannot be one: then it is whatever somebody typed."""
+        return self.name if not self.name or is_context_name(self.name) else MASK
 
 
 @dataclass(frozen=True, slots=True)

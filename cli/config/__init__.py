@@ -16,5 +16,14 @@ COMMANDS = {
 }
 
 config = LazyGroup(
-    "config", help="Contexts: settings under a name, to choose from.", lazy=COMMANDS, shared=shared_options
+    "config",
+    help="""Contexts: settings under a name, to choose from.
+
+    \b
+    sentinelctl config set-context prod environment=prod production=true
+    sentinelctl config use-context prod
+    sentinelctl config get-contexts
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
 )

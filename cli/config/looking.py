@@ -37,7 +37,7 @@ def get_contexts(app: App) -> None:
     known = known_contexts(app)
     used = app.context.name
     if used and used not in known:
-        app.out.say(f"note: {app.context.origin} names the context {used}, and there is none of that name")
+        app.out.say(f"note: {app.context.origin} names the context {app.context.shown}, and there is none of that name")
     items = [_item(each, used=each.name == used) for each in known.values()]
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
@@ -45,7 +45,12 @@ def get_contexts(app: App) -> None:
         yield from table(headers, [_row(item, wide=wide) for item in items])
 
     app.out.show(
-        View(document={"current": used or None, "contexts": items}, items=items, names=list(known), lines=lines)
+        View(
+            document={"current": app.context.shown or None, "contexts": items},
+            items=items,
+            names=list(known),
+            lines=lines,
+        )
     )
     if not known:
         app.out.say("There are no contexts. sentinelctl config set-context --help shows how one is made.")
@@ -96,12 +101,12 @@ def current_context(app: App) -> None:
     used = app.context
     if not used.name:
         raise BadSettings("no context is in use", next_step="sentinelctl config use-context NAME")
-    item = {"name": used.name, "from": used.origin}
+    item = {"name": used.shown, "from": used.origin}
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
-        yield (used.name, *((f"   from {used.origin}",) if wide else ()))
+        yield (used.shown, *((f"   from {used.origin}",) if wide else ()))
 
-    app.out.show(View(document=item, items=[item], names=[used.name], lines=lines))
+    app.out.show(View(document=item, items=[item], names=[used.shown], lines=lines))
 
 
 @click.command()

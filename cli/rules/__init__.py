@@ -26,5 +26,15 @@ COMMANDS = {
 }
 
 rules = LazyGroup(
-    "rules", help="Validate, compare, publish, explain and roll back rules.", lazy=COMMANDS, shared=shared_options
+    "rules",
+    help="""Validate, compare, publish, explain and roll back rules.
+
+    \b
+    sentinelctl rules validate      the rules as code of this folder
+    sentinelctl rules diff          what was committed against what is live
+    sentinelctl rules plan          what publishing would change
+    sentinelctl rules publish       into the store, after a question
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
 )

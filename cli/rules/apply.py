@@ -19,6 +19,10 @@ from sentinel_core.publishing import PlanInvalid, PlanStale, examine, read_plan
 def apply(app: App, plan: str, dry_run: bool) -> int:
     """Carry out a saved plan: exactly what it says.
 
+    \b
+    sentinelctl rules apply release.plan
+    sentinelctl rules apply release.plan --dry-run
+
     Refused with exit code 5, with nothing written, where the store has changed since the plan was made. A plan that
     broke off half-way is finished by applying it again: what stands already is not written twice.
     """

@@ -34,6 +34,10 @@ COLOURS = {"OPEN": "red", "HALF_OPEN": "yellow", "CLOSED": "green"}
 def explain(app: App, resource: str, side: str | None) -> None:
     """What applies to a resource, in the order in which it is asked, and why.
 
+    \b
+    sentinelctl rules explain payment_invoke
+    sentinelctl rules explain payment_invoke --from git:HEAD      before it is published
+
     Answered from the rules. Of running services on this machine it tells what their breakers stand at: those of
     business metrics, and others that are not closed; also where the store cannot tell its rules.
     """

@@ -27,7 +27,11 @@ _SHORTEST = 8
 @output_options
 @pass_app
 def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
-    """Rules that were rolled back: publishing refuses them until they are released by name."""
+    """Rules that were rolled back: publishing refuses them until they are released by name.
+
+    \b
+    sentinelctl rules quarantine
+    """
     found: list[Quarantined] = []
     with opened(app, store or store_uris(app)[0]) as source:
         for item in source.items((kind,) if kind else KINDS):
@@ -46,6 +50,9 @@ def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
 @pass_app
 def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | None) -> None:
     """Let rules under quarantine be published again.
+
+    \b
+    sentinelctl rules release 854140fd13b1 --reason "the cause is mended"
 
     DIGEST is what quarantine shows, or the first eight characters of it or more.
     """
