@@ -60,9 +60,11 @@ def chosen_context(config: Path | None, flag: str | None = None) -> Chosen:
 
 
 def choice_file(config: Path | None) -> Path:
-    """Where the choice is kept: of the project, or of this user where there is none."""
+    """Where the choice is kept: of the project, or of this user where there is none (or settings come from a pipe)."""
     project = settings_file(config)
-    return user_file().with_name("context") if project is None else project.absolute().parent / ".sentinel" / "context"
+    if project is None or not project.is_file():
+        return user_file().with_name("context")
+    return project.absolute().parent / ".sentinel" / "context"
 
 
 def settings_files(config: Path | None) -> list[Path]:

@@ -28,6 +28,8 @@ def edited(path: Path, change: Callable[[Any], None], *, check: Callable[[Path],
     """Applies `change` to the tree of the file, which need not exist, and replaces the file whole or not at all.
     `check` is given a file with the new text in the same folder. Raises SettingsError, CommandError."""
     try:
+        if path.exists() and not path.is_file():  # /dev/null, a pipe, a folder: nothing that may be replaced
+            raise CommandError(f"{shown(path)} is no file", next_step="name another file with --config")
         path.parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()  # where it is a link, what it leads to is replaced
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE
