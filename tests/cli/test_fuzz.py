@@ -83,21 +83,60 @@ def _feed(fifo: Path, ended: threading.Event) -> None:
 
 
 def a_line(dice: random.Random, path: tuple[str, ...], closed: int) -> list[str]:
-    """A command with some of its options, each with a value that may or may not fit."""
+    """A command with some of its options; most values are of the kind that is wanted there, and hostile ones among
+    them, so that lines come further than to the parser."""
     options = [each for each in COMMANDS[path].params if isinstance(each, click.Option)]
-    usable = [each for each in options if not ENDLESS.intersection(each.opts)]
-    words = [word.replace("{closed}", str(closed)) for word in WORDS]
+    usable = [each for each in options if not ENDLESS.intersection(each.opts) and "--help" not in each.opts]
     line: list[str] = []
-    for option in dice.sample(usable, dice.randint(0, min(4, len(usable)))):
-        spelled = dice.choice(option.opts)
-        if option.is_flag or dice.random() < 0.05:
-            line.append(spelled)
-        else:
-            line += [spelled, *(dice.choice(words) for _ in range(option.nargs))]
-    line += [dice.choice(words) for _ in range(dice.choice((0, 1, 1, 1, 2, 3)))]
-    if dice.random() < 0.7:
+    for option in dice.sample(usable, dice.randint(0, min(3, len(usable)))):
+        values = [] if option.is_flag else [a_value(dice, option, closed) for _ in range(option.nargs)]
+        line += [dice.choice(option.opts), *values]
+    for argument in COMMANDS[path].params:
+        if isinstance(argument, click.Argument):
+            count = argument.nargs if argument.nargs > 0 else dice.randint(0, 2)
+            line += [a_value(dice, argument, closed) for _ in range(count)]
+    if dice.random() < 0.1:
+        line.append(dice.choice(WORDS))
         dice.shuffle(line)
     return [*path, *ALWAYS.get(path, ()), *line]
+
+
+def a_value(dice: random.Random, parameter: click.Parameter, closed: int) -> str:
+    if dice.random() < 0.75:
+        if isinstance(parameter.type, click.Choice):
+            return str(dice.choice(list(parameter.type.choices)))
+        if isinstance(parameter.type, (click.types.IntParamType, click.types.FloatParamType)):
+            return dice.choice(("1", "2", "3", "100"))
+        if parameter.name in ("plan", "to", "git", "window", "start", "timeout", "before", "event_id"):
+            return dice.choice(PLAUSIBLE[str(parameter.name)])
+        return dice.choice(RIGHT).replace("{closed}", str(closed))
+    return dice.choice(WORDS).replace("{closed}", str(closed))
+
+
+RIGHT = [
+    *(
+        "live",
+        "git:HEAD",
+        "git:HEAD~1",
+        "history:1",
+        "repo",
+        "repo/sentinel-rules.yaml",
+        "payment_invoke",
+        "2h",
+        "prod",
+    ),
+    *("git:repo?path=sentinel-rules.yaml", "file://{here}/other.yaml", "etcd://127.0.0.1:{closed}/x", "why"),
+]
+PLAUSIBLE = {
+    "plan": ["release.plan"],
+    "to": ["1", "2", "prod", "staging", "segments"],
+    "git": ["git:repo?path=sentinel-rules.yaml", "git:repo?ref=main&path=sentinel-rules.yaml"],
+    "window": ["2h", "yesterday", "now"],
+    "start": ["2h", "yesterday", "last monday"],
+    "timeout": ["300ms"],
+    "before": ["90 days ago", "yesterday"],
+    "event_id": ["00000000"],
+}
 
 
 def check(code: int, err: str, line: list[str]) -> None:
@@ -112,7 +151,7 @@ def test_random_lines_end_with_a_known_code_and_no_unexpected_error(
 ) -> None:
     dice = random.Random(seed)
     for _ in range(LINES):
-        line = a_line(dice, dice.choice(list(COMMANDS)), closed)
+        line = [word.replace("{here}", str(odd.folder)) for word in a_line(dice, dice.choice(list(COMMANDS)), closed)]
         began = time.monotonic()
         ended = sentinelctl(*line)
         assert time.monotonic() - began < LONGEST_S, line
@@ -138,15 +177,16 @@ def test_no_option_of_any_command_takes_a_value_that_breaks_it(
 
 # -- as processes ------------------------------------------------------------------------------------------------------
 
-POOR = [
-    pytest.param({"env": {}}, id="no environment"),
-    pytest.param({"env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}}, id="ascii"),
-    pytest.param({"env": {"TERM": "dumb", "HOME": "/nope", "XDG_CONFIG_HOME": ""}}, id="no home"),
-    pytest.param({"stdin": None}, id="stdin closed"),
-    pytest.param({"env": {"SENTINEL_AUDIT__STORE": "opensearch://127.0.0.1:1/", "SENTINEL_TIMEOUT": "1s"}}, id="down"),
-    pytest.param({"env": {"SENTINEL_CONTEXT": "nope"}}, id="no such context"),
-    pytest.param({"env": {"SENTINEL_PAGER": "'", "PAGER": "/nope", "COLUMNS": "x", "LINES": "-1"}}, id="odd terminal"),
-]
+POOR: dict[str, dict[str, str] | None] = {
+    "no environment": {},
+    "ascii": {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
+    "no home": {"TERM": "dumb", "HOME": "/nope", "XDG_CONFIG_HOME": ""},
+    "stdin closed": None,
+    "audit store down": {"SENTINEL_AUDIT__STORE": "opensearch://127.0.0.1:1/", "SENTINEL_TIMEOUT": "1s"},
+    "no such context": {"SENTINEL_CONTEXT": "nope"},
+    "odd terminal": {"SENTINEL_PAGER": "'", "PAGER": "/nope", "COLUMNS": "x", "LINES": "-1"},
+}
+"""What the process is given, and nothing else; None: what this one has, but for stdin."""
 PLAIN = (
     "rules show",
     "rules validate sentinel.yaml",
@@ -160,14 +200,14 @@ PLAIN = (
 
 
 @pytest.mark.parametrize("how", POOR)
-def test_a_poor_environment_is_survived(odd: Project, how: dict[str, object]) -> None:
+def test_a_poor_environment_is_survived(odd: Project, how: str) -> None:
     """A real process each, because it is what the process is given that is odd."""
     for line in PLAIN:
         ended = subprocess.run(
             [sys.executable, "-c", "from sentinel_core.cli.main import main; main()", *line.split()],
-            env=how.get("env"),  # type: ignore[arg-type]  # a mapping, or None for what this process has
+            env=POOR[how],
             stdin=subprocess.DEVNULL,
-            preexec_fn=_without_stdin if "stdin" in how else None,
+            preexec_fn=_without_stdin if POOR[how] is None else None,
             capture_output=True,
             cwd=odd.folder,
             timeout=60,
