@@ -38,6 +38,9 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
         return
     where = str(found) if found else "no sentinel.yaml here or above; defaults and environment are used"
     yield Check("settings", "ok", f"{where}; app {settings.app}, environment {settings.environment}")
+    if app.context.name:
+        severe = "; production: publishing asks for its name" if settings.production else ""
+        yield Check("context", "ok", f"{app.context.name} (from {app.context.origin}){severe}")
     yield from _not_acted_on(app)
     yield from _rules_as_code(settings)
     yield from stores_checks.checks(settings, limit or settings.timeout)
@@ -54,7 +57,7 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
 
 def _not_acted_on(app: App) -> Iterator[Check]:
     """Said once for all: who sets a limit must not believe that it holds."""
-    settings = set_by_somebody(app.config)
+    settings = set_by_somebody(app.config, app.context.name)
     told = [f"{dotted(name)} ({origin})" for name, origin in settings.items() if name[0] in NOT_ACTED_ON]
     if told:
         text = f"{', '.join(told)}: {'is' if len(told) == 1 else 'are'} not acted on by this version"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from sentinel_core.cli.app import App, shared_options
 from sentinel_core.cli.exits import Exit, code_of, is_foreseen, next_step_of
-from sentinel_core.cli.lazy import Lazy, LazyGroup
+from sentinel_core.cli.lazy import COMPLETING, Lazy, LazyGroup
 from sentinel_core.cli.output import OutputError
 
 PROGRAM = "sentinelctl"
@@ -26,11 +27,19 @@ COMMANDS = {
     "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
     "instances": Lazy("sentinel_core.cli.instances:instances", "Running services, and which rules they have."),
     "biz": Lazy("sentinel_core.cli.biz:biz", "Watch business metrics, and draw thresholds from what was seen."),
+    "config": Lazy("sentinel_core.cli.config:config", "Contexts: settings under a name, to choose from."),
     "engine": Lazy("sentinel_core.cli.engine:engine", "Look into the engine."),
     "completion": Lazy("sentinel_core.cli.completion:completion", "Print the completion script for a shell."),
     "version": Lazy("sentinel_core.cli.version:version", "Print the version of this program and what it runs on."),
 }
 HELP = """Control plane for Sentinel-style traffic rules.
+
+\b
+sentinelctl demo                                     the whole loop, without a server
+sentinelctl rules validate                           the rules as code of this folder
+sentinelctl rules diff                               what was committed against what is live
+sentinelctl rules publish --yes                      what was committed into the store
+sentinelctl audit who payment_invoke --since 2h      who changed it, from what to what
 
 Data goes to stdout, talk to stderr. The flags below may stand anywhere on the line.
 
@@ -51,6 +60,10 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """One run; gives the exit code. Nothing is raised, and nothing is left in a buffer that fails at exit."""
     app = App()
+    if COMPLETING in os.environ:
+        from sentinel_core.cli.shells import get_ready
+
+        get_ready()
     try:
         code = _run(app, list(arguments))
         app.out.flush()

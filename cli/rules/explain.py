@@ -34,6 +34,10 @@ from sentinel_core.rules import describe_rule
 def explain(app: App, resource: str, side: str | None) -> None:
     """What applies to a resource, in the order in which it is asked, and why; what it does now, and why it does not.
 
+    \b
+    sentinelctl rules explain payment_invoke
+    sentinelctl rules explain payment_invoke --from git:HEAD      before it is published
+
     Answered from the rules, and from what running services of this machine tell: their calls, what each rule stands at
     in each of them, and what may keep a rule from acting (names that differ, callers and contexts that never come, a
     smaller limit, shadow mode, old rules, clocks, cold starts, queues). Where the store cannot tell its rules, services

@@ -46,6 +46,11 @@ class Checked:
 def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) -> int:
     """Parse, validate and lint rules.
 
+    \b
+    sentinelctl rules validate
+    sentinelctl rules validate sentinel-rules.yaml --strict      warnings are errors, for CI
+    sentinelctl rules validate --kind flow - < flow.json         a list as a store holds it
+
     PATH is a YAML file, a folder whose files are taken together, a JSON list as a store holds it, or - for stdin;
     default: the `rules` of the settings. A folder is looked at as it is and once more with each overlay in its
     subfolder environments. Nothing is changed anywhere.
