@@ -118,7 +118,6 @@ RUN = {
     "rollback --to N": "rules rollback --to 1 --dry-run",
     "history": "rules history",
     "instances list": "instances list",
-    "incident 42": "lock hold --reason '{}' --for 1h",
     "audit query": "audit query a",
     "audit who": "audit who a",
     "audit verify": "audit verify",
@@ -181,6 +180,9 @@ ENDS_WITH = {
     "audit hash": 78,
     "instances show": 2,
     "rules release": 64,
+    "lock release": 64,
+    "lock break": 64,
+    "rules rollback --lock": 5,
     "biz": 78,
 }
 """Where an example names something that is not there; all others do what they say."""
