@@ -88,6 +88,17 @@ def test_a_plan_is_made_during_a_freeze_to_be_applied_after_it(plain: Shop, monk
     ok(plain.run("rules", "apply", "x.plan", "--yes"))
 
 
+def test_a_request_during_a_freeze_is_no_failure_of_its_pipeline(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(plain, SALE)
+    clock(monkeypatch, DURING)
+    comment = ok(plain.run("rules", "plan", "--output", "markdown")).out
+    assert "**Frozen:** prod is frozen until Thu 2026-11-12 09:00" in comment
+    assert "refused" not in comment.lower()
+    assert ok(plain.run("rules", "plan", "--output", "github")).out.startswith(
+        "::warning file=rules.yaml,title=guard-freeze::"
+    )
+
+
 def test_a_plan_that_was_made_with_leave_is_applied_during_a_freeze(
     plain: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +162,8 @@ def test_a_team_changes_its_own_resources_alone(plain: Shop) -> None:
         in refused.err
     )
     assert '--allow-owner --reason "why"' in refused.err
+    shown = plain.run("rules", "plan", "rules", "--output", "github").out
+    assert "::error file=rules/market.yaml,line=4,title=guard-owner::" in shown
     done = ok(plain.run("rules", "publish", "rules", "--yes", "--allow-owner", "--reason", "agreed"))
     assert "guard owner is overruled" in done.err
 
