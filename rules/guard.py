@@ -51,11 +51,19 @@ class Objection:
     """Of the rules that are under quarantine."""
     check: str | None = None
     """Name of the own check that it is from."""
+    file: str | None = None
+    line: int | None = None
+    """Where it stands, if one place is meant."""
 
     @property
     def overruled_by(self) -> str:
         """What a plan lists as allowed where somebody has overruled it: `jump`, `check:two-eyes`."""
         return f"{self.guard}:{self.check}" if self.check is not None else self.guard
+
+    @property
+    def place(self) -> dict[str, str | int | None]:
+        """File and line; empty where no one place is meant."""
+        return {"file": self.file, "line": self.line} if self.file is not None else {}
 
     def to_json(self) -> dict[str, object]:
         """Every field."""
@@ -84,7 +92,9 @@ def unowned(
         for change in diff_rules(old.get(kind, RuleSet.empty(kind)), new[kind])
     ]
     found = trespasses(changes, owners, texts, author)
-    return [Objection("owner", each.kind, each.text, (each.resource,)) for each in found]
+    return [
+        Objection("owner", each.kind, each.text, (each.resource,), file=each.file, line=each.line) for each in found
+    ]
 
 
 def _sizes(new: RuleSet, policy: Policy) -> Iterator[Objection]:

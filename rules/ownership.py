@@ -45,6 +45,8 @@ class Trespass:
     resource: str
     text: str
     """Who did what where, and whose it is."""
+    file: str | None = None
+    line: int | None = None
 
 
 def owner_of(resource: str, owners: Iterable[Somebody]) -> Somebody | None:
@@ -85,7 +87,7 @@ def trespasses(
         for name, line in places.get((kind, resource), ()):
             if theirs[name] != owner.team:
                 where = f"{name}:{line}" if line else name
-                yield Trespass(kind, resource, f"{whose}, and {where} is a file of {theirs[name]}")
+                yield Trespass(kind, resource, f"{whose}, and {where} is a file of {theirs[name]}", name, line)
         if "remove" in actions and theirs.keys() == writers.keys() != set() and owner.team not in theirs.values():
             teams = ", ".join(sorted(set(theirs.values())))
             yield Trespass(kind, resource, f"{whose}, and a rule of it is removed by files of {teams} alone")

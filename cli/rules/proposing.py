@@ -235,10 +235,9 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
         app.out.say(Styled(f"warning: {warning}", "yellow"))
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    against = [each for each in proposal.objections if not (later and each.guard == "freeze")]
-    if against:
+    if against := proposal.refusals if later else proposal.objections:
         raise refused(against, proposal.plan.store)
-    for each in proposal.objections:
+    for each in proposal.freezes:
         app.out.say(f"note: {each.text}; until then it is applied with --allow-freeze alone")
 
 

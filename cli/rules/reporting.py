@@ -42,10 +42,12 @@ def plan_forms(plan: Plan, proposal: Proposal, positions: Callable[[], Positions
 
 
 def _annotations(plan: Plan, proposal: Proposal, positions: Positions) -> Iterator[Annotation]:
-    for objection in proposal.objections:
-        yield _objection(objection, positions, is_failure=True)
+    for objection in proposal.refusals:
+        yield _objection(objection, objection.text, positions, is_failure=True)
+    for objection in proposal.freezes:
+        yield _objection(objection, objection.text, positions, is_failure=False)
     for objection in proposal.overruled:
-        yield _objection(objection, positions, is_failure=False)
+        yield _objection(objection, f"{objection.text} (overruled)", positions, is_failure=False)
     for change in plan.changes:
         place = positions.of_rule(str(change["rule"]), change["field"])
         yield Annotation(
@@ -58,16 +60,16 @@ def _annotations(plan: Plan, proposal: Proposal, positions: Positions) -> Iterat
         )
 
 
-def _objection(objection: Objection, positions: Positions, *, is_failure: bool) -> Annotation:
+def _objection(objection: Objection, message: str, positions: Positions, *, is_failure: bool) -> Annotation:
     places = (positions.of_resource(objection.kind, name) for name in objection.resources if objection.kind)
     return Annotation(
         level="error" if is_failure else "warning",
         code=f"guard-{objection.guard}",
-        message=objection.text if is_failure else f"{objection.text} (overruled)",
+        message=message,
         subject=None,
         suite="guards",
         is_failure=is_failure,
-        **_where(next((place for place in places if place), None), positions),
+        **(objection.place or _where(next((place for place in places if place), None), positions)),
     )
 
 
@@ -147,14 +149,15 @@ def markdown(plan: Plan, proposal: Proposal) -> str:
     head = f"### Rules for `{_code(plan.environment)}`"
     if not plan.steps:
         return f"{head}: no changes\n\n`{_code(plan.store)}` holds these rules already.\n"
-    refused = f" — refused by {_guards(proposal.objections)}" if proposal.objections else ""
+    refused = f" — refused by {_guards(proposal.refusals)}" if proposal.refusals else ""
     lines = [f"{head}: {count_line(plan).removeprefix('Plan: ').rstrip('.')}{refused}", ""]
     lines += [f"`{_code(plan.title)}` → `{_code(plan.store)}`", "", *_difference(plan), ""]
-    for each in proposal.objections:
+    for each in proposal.refusals:
         told = ": ".join(map(_text, filter(None, (each.text, _names(each)))))
         lines.append(f"**Refused by the guard `{each.guard}`:** {told}  ")
-    if flags := flags_for(proposal.objections):
+    if flags := flags_for(proposal.refusals):
         lines.append(f'If it is meant, publish it with `{flags} --reason "…"`.')
+    lines += [f"**Frozen:** {_text(each.text)}  " for each in proposal.freezes]
     lines += [f"**Warning:** {_text(each)}  " for each in foreign(plan, proposal)]
     lines += [f"**The guard `{each.guard}` is overruled:** {_text(each.text)}  " for each in proposal.overruled]
     if not proposal.objections and not proposal.overruled:

@@ -132,8 +132,8 @@ def rollback(
             return Exit.DONE
         reason = reason and mask_text(reason)
         _check_quarantine(source, item, step)
-        _confirm(app, step, source.uri)
         _say_freeze(app)
+        _confirm(app, step, source.uri)
         with (
             locked(app, source, mask_uri(source.uri), [item], "rollback", reason, under) as lock,
             _under_quarantine(app, source, item, step, reason),

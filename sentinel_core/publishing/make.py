@@ -67,6 +67,16 @@ class Proposal:
     standing: Mapping[str, Reading]
     """What was read, by the source of each step."""
 
+    @property
+    def refusals(self) -> list[Objection]:
+        """Those that hold whenever it is carried out."""
+        return [each for each in self.objections if each.guard != "freeze"]
+
+    @property
+    def freezes(self) -> list[Objection]:
+        """Those that hold now and are over later: a plan may be made meanwhile, and is not carried out."""
+        return [each for each in self.objections if each.guard == "freeze"]
+
 
 def make_plan(
     source: Readable,

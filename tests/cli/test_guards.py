@@ -10,9 +10,9 @@ import pytest
 
 from sentinel_core import datasources
 from sentinel_core.cli.exits import Exit
-from sentinel_core.publishing.quarantine import Quarantined, add
-from sentinel_core.rules import parse_rules
-from tests.cli.conftest import Run, git
+from sentinel_core.publishing.quarantine import Quarantined, add, noted, quarantined
+from sentinel_core.rules import KINDS, Revision, parse_revision, parse_rules
+from tests.cli.conftest import Project, Run, git
 from tests.cli.test_publish import RULES, Shop, ok, shop  # noqa: F401 -- a fixture
 
 SALE = "guards:\n  freeze:\n    - {name: 双十一, from: 2026-11-10 18:00, to: 2026-11-12 09:00, zone: Asia/Shanghai, environments: [pro*]}\n"  # noqa: E501
@@ -88,6 +88,17 @@ def test_a_plan_is_made_during_a_freeze_to_be_applied_after_it(plain: Shop, monk
     ok(plain.run("rules", "apply", "x.plan", "--yes"))
 
 
+def test_a_request_during_a_freeze_is_no_failure_of_its_pipeline(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(plain, SALE)
+    clock(monkeypatch, DURING)
+    comment = ok(plain.run("rules", "plan", "--output", "markdown")).out
+    assert "**Frozen:** prod is frozen until Thu 2026-11-12 09:00" in comment
+    assert "refused" not in comment.lower()
+    assert ok(plain.run("rules", "plan", "--output", "github")).out.startswith(
+        "::warning file=rules.yaml,title=guard-freeze::"
+    )
+
+
 def test_a_plan_that_was_made_with_leave_is_applied_during_a_freeze(
     plain: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +162,8 @@ def test_a_team_changes_its_own_resources_alone(plain: Shop) -> None:
         in refused.err
     )
     assert '--allow-owner --reason "why"' in refused.err
+    shown = plain.run("rules", "plan", "rules", "--output", "github").out
+    assert "::error file=rules/market.yaml,line=4,title=guard-owner::" in shown
     done = ok(plain.run("rules", "publish", "rules", "--yes", "--allow-owner", "--reason", "agreed"))
     assert "guard owner is overruled" in done.err
 
@@ -237,3 +250,20 @@ def test_a_look_at_a_store_that_is_down_ends_as_other_commands_do(plain: Shop) -
     down = plain.run(*look, "nacos://127.0.0.1:9/public?transport=http&timeout=200ms")
     assert down.code == Exit.UNREACHABLE
     assert "next: sentinelctl doctor" in down.err
+
+
+def test_a_rollback_that_fails_leaves_what_was_under_quarantine_before(project: Project, sentinelctl: Run) -> None:
+    source = datasources.open(f"git+file://{project.repo}?ref=main&path=sentinel-rules.yaml")
+    (item,) = source.items(KINDS)
+    reading = source.read(item)
+    assert isinstance(reading, Revision)
+    bad = parse_revision(reading, KINDS)["flow"].digest
+    add(source, item, [Quarantined("flow", bad, "1", DURING, "chen", "queues grew")])
+    project.rules.write_text("# not committed\n" + project.rules.read_text())
+    failed = sentinelctl("rules", "rollback", "--yes", "--to", "1")
+    assert failed.code == Exit.CONFLICT
+    assert [each.digest for each in quarantined(source, item)] == [bad]
+    assert noted(source, item).released == ()
+    git(project.repo, "checkout", "-q", "sentinel-rules.yaml")
+    ok(sentinelctl("rules", "rollback", "--yes", "--to", "1"))
+    assert [each.digest for each in quarantined(source, item)] == [bad]
