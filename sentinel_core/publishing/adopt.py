@@ -159,8 +159,10 @@ def author_of(revisions: Iterable[Revision]) -> Author | None:
 
 
 def _author(provenance: Provenance) -> Author | None:
+    """`unknown` is what Nacos calls who did not log in."""
     text = provenance.author or provenance.published_by
-    return Author.of(text and mask_text(text), provenance.committed_at or provenance.published_at)
+    author = Author.of(text and mask_text(text), provenance.committed_at or provenance.published_at)
+    return None if author is None or author.name == "unknown" else author
 
 
 def commit_facts(

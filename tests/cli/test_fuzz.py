@@ -15,6 +15,7 @@ COMMANDS = [
     *(("rules", name) for name in ("validate", "schema", "explain", "show", "diff", "history")),
     ("rules", "fmt", "--check"),
     ("rules", "rollback", "--dry-run"),
+    ("rules", "import", "--dry-run"),
     *(("audit", name) for name in ("query", "who", "show")),
     ("engine", "slots"),
     ("version",),
