@@ -18,6 +18,7 @@ from sentinel_core.cli.troubles.asking import FRESH_S, by_resource, idle_pattern
 from sentinel_core.cli.troubles.finding import Scene, Trouble
 from sentinel_core.cli.troubles.seen import Service, services
 from sentinel_core.datasources.contract import DatasourceError
+from sentinel_core.masking import may_hold_secret
 
 MOST_LINES: Final = 10
 """Findings that have a line of their own."""
@@ -82,6 +83,8 @@ def _findings(scene: Scene) -> Iterator[Check]:
     found: list[Trouble] = []
     idle = idle_patterns(scene)
     for resource, rules in by_resource(scene).items():
+        if may_hold_secret(resource):
+            continue  # services tell such a name masked
         if resource not in scene.seen and not scene.names.alike(resource):
             idle.append(resource)
         else:

@@ -9,6 +9,7 @@ from sentinel_core.cli.troubles.finding import Case, Trouble
 from sentinel_core.cli.troubles.names import Names, difference
 from sentinel_core.cli.troubles.seen import number
 from sentinel_core.gate import DEFAULT_CONTEXT
+from sentinel_core.masking import may_hold_secret
 from sentinel_core.rules import FlowRule, ParamFlowRule, Rule
 from sentinel_core.rules.kinds.flow import CHAIN, QPS
 
@@ -24,8 +25,8 @@ def named(case: Case) -> Iterator[Trouble]:
     origins = _together(calls.origins for _, calls in case.found)
     contexts = _together(calls.contexts for _, calls in case.found)
     for rule in case.rules:
-        if not isinstance(rule, FlowRule):
-            continue
+        if not isinstance(rule, FlowRule) or may_hold_secret(f"{rule.limit_app} {rule.ref_resource}"):
+            continue  # services tell such a name masked
         if origins and rule.limit_app not in _ANYBODY and not origins.get(rule.limit_app):
             yield _missing(case, rule, "caller", rule.limit_app, origins)
         if rule.limit_app == "other" and origins:

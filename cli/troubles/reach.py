@@ -8,12 +8,13 @@ from sentinel_core.cli.moments import age
 from sentinel_core.cli.text import plural
 from sentinel_core.cli.troubles.finding import Case, Trouble
 from sentinel_core.cli.troubles.names import difference
+from sentinel_core.masking import may_hold_secret
 
 
 def reached(case: Case) -> Iterator[Trouble]:
     """Names that differ, and guards that nobody came to."""
     scene, resource = case.scene, case.resource
-    if not scene.telling or not case.rules:
+    if not scene.telling or not case.rules or may_hold_secret(resource):  # services tell such a name masked
         return
     for other in scene.names.alike(resource):
         yield Trouble(

@@ -148,7 +148,7 @@ def _calls(told: Object) -> Calls:
 def _parts(told: object, unnamed: str) -> Mapping[str, int] | None:
     if not isinstance(told, dict):
         return None
-    counts = dict(_counts(told.get("calls")))
+    counts = {str(each.get("name")): _count(each.get("calls")) for each in objects(told.get("calls"))}
     if without := _count(told.get("without")):
         counts[unnamed] = counts.get(unnamed, 0) + without
     return counts

@@ -334,11 +334,11 @@ class WarmUp:
         full = self.stored >= self.maximum
         self.stored, self.filled = stored, filled
         state = "warm" if above <= 0 else "cold" if full else "warming"
-        wait_s = max(0, above) * (1.0 / rate + 1.0 / self.count) / 2.0
+        wait_s = above * (1.0 / rate + 1.0 / self.count) / 2.0 if above > 0 else 0.0
         return {
             "warmUp": state,
             "allowed": rate,
-            "fullInMs": round(wait_s * 1000),
+            "fullInMs": round(min(wait_s, AGES) * 1000),
             "coolsBelow": int(self.count) // self.cold,
             "shared": self.start != NO_START,
             "madeMs": max(0, now - self.made) // MS,

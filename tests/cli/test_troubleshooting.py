@@ -139,6 +139,17 @@ def test_a_guard_that_nobody_came_to(service: Start, sentinelctl: Run) -> None:
     assert 'guard("payment_invoke")' in step
 
 
+def test_a_name_that_holds_a_secret_is_told_masked_and_nothing_is_concluded(service: Start, sentinelctl: Run) -> None:
+    name = "pay?password=hunter2-secret"
+    engine = service(f"flowRules: [{{resource: '{name}', grade: 1, count: 1, limitApp: 'token=hunter2-secret'}}]\n")
+    calls(engine, name, origin="token=hunter2-secret")
+    tell(engine)
+    assert not [each for each in findings(sentinelctl, name) if "seen" in each or "never came" in each]
+    ended = sentinelctl("doctor")
+    assert "hunter2" not in ended.out
+    assert "had no call" not in ended.out
+
+
 def test_an_executor_that_lost_the_context(service: Start, sentinelctl: Run) -> None:
     engine = service(
         "flowRules:\n  - {resource: user, grade: 1, count: 1, strategy: chain, refResource: web}\n"
