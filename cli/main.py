@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from sentinel_core.cli.app import App, shared_options
+from sentinel_core.cli.entry import main  # noqa: F401 -- what is installed already begins here
 from sentinel_core.cli.exits import Exit, code_of, is_foreseen, next_step_of
 from sentinel_core.cli.lazy import COMPLETING, Lazy, LazyGroup
 from sentinel_core.cli.output import OutputError
@@ -50,11 +49,6 @@ Exit codes: 0 done · 1 differences · 2 error · 3 refused by a guard · 4 perm
 """
 
 cli = LazyGroup(PROGRAM, help=HELP, lazy=COMMANDS, shared=shared_options)
-
-
-def main() -> NoReturn:
-    """The entry point of the installed command."""
-    sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:

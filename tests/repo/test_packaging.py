@@ -48,7 +48,7 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, wheel_of_sdi
 def test_wheel_metadata_names_the_command_and_the_license(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     info = {name.split(".dist-info/", 1)[1]: name for name in archive.namelist() if ".dist-info/" in name}
-    assert b"sentinelctl = sentinel_core.cli.main:main" in archive.read(info["entry_points.txt"])
+    assert b"sentinelctl = sentinel_core.cli.entry:main" in archive.read(info["entry_points.txt"])
     assert "licenses/LICENSE" in info
 
 
