@@ -50,7 +50,7 @@ def _soon(items: Items) -> list[CompletionItem[str]]:
     found: list[CompletionItem[str]] = []
 
     def ask() -> None:
-        with suppress(Exception):
+        with suppress(Exception), click.Context(click.Command("complete")):  # what is opened ends with it
             for each in items:
                 found.append(each)  # noqa: PERF402 -- as above
 
@@ -165,7 +165,7 @@ def _numbers(app: App) -> Items:
     from sentinel_core.cli.stores import history_store
 
     with history_store(app, None, None) as (source, its):
-        for number, line in past(app, source, its).lines.items():
+        for number, line in reversed(past(app, source, its).lines.items()):
             provenance = line.revision.provenance
             yield item(str(number), provenance.reason or (provenance.message or "").partition("\n")[0])
 

@@ -12,8 +12,7 @@ from sentinel_core import datasources
 from sentinel_core.cli.exits import Exit
 from sentinel_core.publishing.quarantine import Quarantined, add, noted, quarantined
 from sentinel_core.rules import KINDS, Revision, parse_revision, parse_rules
-from tests.cli.conftest import Project, Run, git
-from tests.cli.test_publish import RULES, Shop, ok, shop  # noqa: F401 -- a fixture
+from tests.cli.conftest import RULES, Project, Run, Shop, git, ok
 
 SALE = "guards:\n  freeze:\n    - {name: 双十一, from: 2026-11-10 18:00, to: 2026-11-12 09:00, zone: Asia/Shanghai, environments: [pro*]}\n"  # noqa: E501
 DURING = datetime(2026, 11, 11, tzinfo=UTC)
@@ -37,7 +36,7 @@ def clock(patch: pytest.MonkeyPatch, now: datetime) -> None:
 
 
 def test_a_freeze_refuses_and_is_overruled_with_a_reason_that_is_kept(
-    shop: Shop,  # noqa: F811 -- the fixture
+    shop: Shop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings(shop, SALE)

@@ -173,6 +173,7 @@ ELSEWHERE = {
     "audit purge": "a folder of the system; above it is run with another",
     "audit checkpoint": "it is run by tests/cli/test_audit_chain.py",
     "rules drift git:v1.4": "a server",
+    "rules publish --yes --wait": "a fleet",
 }
 """What examples need that a test of help does not have."""
 ENDS_WITH = {
@@ -272,7 +273,7 @@ def test_help_imports_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("sentinel_core.cli.") for name in done.stderr.split()}
-    assert loaded == {"app", "encode", "exits", "lazy", "main", "output", "pages", "text"}
+    assert loaded == {"app", "encode", "entry", "exits", "lazy", "main", "output", "pages", "text"}
 
 
 def test_version_tells_what_it_runs_on(sentinelctl: Run) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.cli.exits import Exit
-from tests.cli.conftest import Run
-from tests.cli.test_publish import Shop, ok, shop  # noqa: F401 -- a fixture
+from tests.cli.conftest import Run, Shop, ok
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def by(patch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_the_lock_of_a_person_keeps_others_from_writing_until_it_is_given_up(
-    shop: Shop,  # noqa: F811 -- the fixture
+    shop: Shop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ok(shop.run("rules", "publish", "--yes"))
@@ -54,7 +53,7 @@ def test_the_lock_of_a_person_keeps_others_from_writing_until_it_is_given_up(
     assert "Nothing is locked." in ok(shop.run("lock", "list")).err
 
 
-def test_a_lock_is_broken_with_a_reason_that_is_kept(shop: Shop) -> None:  # noqa: F811 -- the fixture
+def test_a_lock_is_broken_with_a_reason_that_is_kept(shop: Shop) -> None:
     ok(shop.run("rules", "publish", "--yes"))
     lock = held(shop)
     assert shop.run("lock", "break", lock, "--yes").code == Exit.USAGE
