@@ -74,6 +74,11 @@ COLOURS = {
 def sync(app: App, git: str, store: str | None, once: bool, interval: float, drift: Any, branch: str | None) -> int:
     """Keep a store at what is committed on a branch.
 
+    \b
+    sentinelctl sync "git+file:///srv/rules.git?ref=main&path=rules"
+    sentinelctl sync "git+file:///srv/rules.git?ref=main&path=rules" --once      for a timer
+    sentinelctl sync "git+file:///srv/rules.git?ref=main&path=rules" --drift heal
+
     GIT is the repository: git+file:///srv/rules.git?ref=main&path=rules, or its URL. What is valid and passes the
     guards is published; what is not is told and skipped. Rules under quarantine are never published, so a rollback
     stands. Without --once it goes on until it is interrupted, and tells only what is new.

@@ -28,27 +28,40 @@ class Unchangeable(ValueError):
 
 class Draft:
     """Changes are noted down and made together by `result`; of two that overlap the first is made. Paths are those of
-    the text as it was given. Raises RuleRejected for a text that cannot be read."""
+    the text as it was given. Raises RuleRejected for a text that cannot be read, Unchangeable for JSON that no reader
+    of YAML takes."""
 
     def __init__(self, text: SourceText) -> None:
         self.source = text
         content = text.content.decode()
         self._mark = _BOM if content.startswith(_BOM) else ""
         self.text = content.removeprefix(_BOM)
-        self.data, self._root, faults = read_nodes(self.text, text.name)
+        self._is_json = text.format == "json"
+        try:
+            self.data, self._root, faults = read_nodes(self.text, text.name)
+        except RuleRejected as rejection:
+            if not self._is_json:
+                raise
+            hint = "write the characters themselves in place of escapes such as \\ud83d"
+            raise Unchangeable(f"{text.name}: {hint}\n{rejection}") from rejection
         if faults:
             raise RuleRejected(faults)
-        self._is_json = text.format == "json"
         self._newline = "\r\n" if "\r\n" in self.text else "\n"
         self._splices: list[tuple[int, int, str]] = []
         self._gone: dict[Path, set[int]] = {}
         self._grown: set[Path] = set()
+        self._sections: dict[str, list[Fields]] = {}
+        self._entries: dict[int, list[str]] = {}
+        """What comes into brackets, by where those open."""
 
     def result(self) -> SourceText:
         """The text with every change made; a list that gets new items first loses all the old ones another time."""
         for path, indexes in self._gone.items():
             if path not in self._grown or len(indexes) < len(self._node(path)[1]):
                 self._remove(path, indexes)
+        self._write_sections()  # behind everything else that is added at the end
+        for opening, entries in self._entries.items():
+            self._fill(opening, entries)
         pieces, done = [self._mark], 0
         for start, end, replacement in sorted(self._splices, key=lambda splice: splice[:2]):
             if start >= done:
@@ -167,12 +180,13 @@ class Draft:
         self._add_lines(self._line_end(end), [f"{margin}{key}: {plain or self._block(value)}"])
 
     def _into_brackets(self, event: Any, entry: str) -> None:
-        opening = self._opening(event)
-        closing = self._closing(opening) - 1
-        before = self.text[opening + 1 : closing].rstrip()
+        self._entries.setdefault(self._opening(event), []).append(entry)
+
+    def _fill(self, opening: int, entries: Sequence[str]) -> None:
+        before = self.text[opening + 1 : self._closing(opening) - 1].rstrip()
         at = opening + 1 + len(before)
-        comma = "" if not before or before.endswith(",") else ","
-        self._splices.append((at, at, f"{comma}{' ' if before else ''}{entry}"))
+        comma = ("" if before.endswith(",") else ",") + " " if before else ""
+        self._splices.append((at, at, comma + ", ".join(entries)))
 
     # -- rules -------------------------------------------------------------------------------------------------------
 
@@ -216,12 +230,19 @@ class Draft:
 
     def add_section(self, key: str, rules: Sequence[Fields]) -> None:
         """A list of rules under a key that the document does not have yet; none says that there are none."""
+        self._sections.setdefault(key, []).extend(rules)
+
+    def _write_sections(self) -> None:
         event = _event(self._root)
-        if getattr(event, "flow_style", True):
-            self._into_brackets(event, f"{self._key(key)}: {self._flow([dict(rule) for rule in rules])}")
-            return
-        lines = [line for rule in rules for line in self._rule(rule, "  ", " ", is_flow=False)]
-        self._add_lines(len(self.text), [f"{key}:{'' if rules else ' []'}", *lines])
+        lines: list[str] = []
+        for key, rules in self._sections.items():
+            if getattr(event, "flow_style", True):
+                self._into_brackets(event, f"{self._key(key)}: {self._flow([dict(rule) for rule in rules])}")
+                continue
+            lines.append(f"{key}:{'' if rules else ' []'}")
+            lines += [line for rule in rules for line in self._rule(rule, "  ", " ", is_flow=False)]
+        if lines:
+            self._add_lines(len(self.text), lines)
 
     def drop(self, path: Path, index: int) -> None:
         """Takes an item out of the list at `path`; a list that loses all of them says so."""

@@ -11,6 +11,7 @@ from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_text import read_json
 from sentinel_core.rules.messages import near, show
 from sentinel_core.rules.overlay import lay_over, overlays_among
+from sentinel_core.rules.queueing import Serving
 from sentinel_core.rules.quick import quick_set
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS, model_of
 from sentinel_core.rules.revision import Kind, Revision, SourceText
@@ -56,7 +57,7 @@ def parse_rules(
 def _parse_list(model: type[Rule], content: str | bytes, name: str, options: Options) -> RuleSet:
     """A JSON list of one kind."""
     text = decode(content, name, options.limits)
-    if (quick := quick_set(model, text, options.limits)) is not None:
+    if options.serving is None and (quick := quick_set(model, text, options.limits)) is not None:
         return quick
     source = read_json(text, name, options.limits)
     if source.data is None or source.data == {}:
@@ -100,17 +101,19 @@ def parse_revision(
     strict: bool = False,
     compat: bool = False,
     limits: Limits = DEFAULT_LIMITS,
+    serving: Serving | None = None,
 ) -> dict[Kind, RuleSet]:
     """The kinds that a revision manages, of those asked for.
 
     A revision is a document, a folder of documents merged by kind, or a bare list where exactly one kind is asked for.
     A text in a folder `environments` beside the others is laid over them (see `overlay.py`); there may be one.
     Every kind of every text must be right, asked for or not. Raises RuleRejected with the problems of all texts.
+    With `serving`, which the service is that runs them, there are more remarks.
     """
     wanted = tuple(kinds)
     for kind in wanted:
         model_of(kind)
-    options = Options(strict=strict, compat=compat, limits=limits)
+    options = Options(strict=strict, compat=compat, limits=limits, serving=serving)
     small = sum(len(text.content) for text in revision.texts) <= _REMEMBERED_BYTES
     with paused_gc():
         sets = (_read_again if small else _read_texts)(revision.texts, wanted, options)

@@ -43,7 +43,8 @@ def rewrite(
         except RuleRejected as rejection:
             if number == 0:
                 raise
-            raise Unchangeable(f"changed in place, the rules would not be valid:\n{rejection}") from rejection
+            told = "\n".join(map(str, rejection.errors))
+            raise Unchangeable(f"changed in place, the rules would not be valid:\n{told}") from rejection
         different = [kind for kind in wanted if kind not in sets or sets[kind].digest != wanted[kind].digest]
         if not different:
             return now

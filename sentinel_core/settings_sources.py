@@ -18,8 +18,11 @@ from sentinel_core.masking import MASK, mask_uri
 
 PROJECT_FILE = "sentinel.yaml"
 ENV_PREFIX = "SENTINEL_"
-NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_PURE", "SENTINEL_TRACES"}
+CONTEXTS = "contexts"
+"""What holds settings by name in a file; it is no setting itself."""
+NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_CONTEXT", "SENTINEL_PAGER", "SENTINEL_PURE", "SENTINEL_TRACES"}
 """Variables with our prefix that other parts read."""
+_CONTEXT_NAME = re.compile(r"\w[\w.@+-]*")
 
 Location = tuple[str, ...]
 _PATHS: tuple[Location, ...] = (
@@ -46,6 +49,7 @@ class Found:
     problems: list[str] = field(default_factory=list)
     origins: dict[Location, str] = field(default_factory=dict)
     """`sentinel.yaml:7:3` or `SENTINEL_AUDIT__OUTBOX`, by field names."""
+    contexts: dict[str, ContextText] = field(default_factory=dict)
 
     def merge(self, location: Location, value: object, origin: str) -> None:
         """Sets one leaf; later calls win."""
@@ -65,8 +69,17 @@ class Found:
         return f"{origin}: {text}" if origin else text
 
 
-def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]) -> Found:
-    """Reads all sources from the weakest to the strongest."""
+@dataclass(frozen=True, slots=True)
+class ContextText:
+    """One context, with the file that it stands in."""
+
+    data: Mapping[str, Any]
+    base: Path
+    origins: Mapping[Location, str]
+
+
+def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any], context: str = "") -> Found:
+    """Reads all sources from the weakest to the strongest. `context`: the one in use, empty for none."""
     found = Found()
     project = settings_file(config)
     base = project.absolute().parent if project is not None else Path.cwd()
@@ -78,6 +91,7 @@ def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]
     if project is not None:
         _read_file(model, project, found)
     _read_environment(model, found)
+    _read_contexts(model, context, found)
     for name, value in flags.items():
         found.merge((name,), anchored((name,), value, Path.cwd()), f"--{name.replace('_', '-')}")
     return found
@@ -133,7 +147,41 @@ def _read_file(model: type[BaseModel], path: Path, found: Found) -> None:
     except ValueError as error:
         found.problems.append(str(error))
     else:
-        _FileWalk(path.absolute().parent, origins, found).walk(model, data, (), ())
+        base = path.absolute().parent
+        _take_contexts(data, base, origins, found)
+        _FileWalk(base, origins, found).walk(model, data, (), ())
+
+
+def _take_contexts(data: dict[str, Any], base: Path, origins: Mapping[Location, str], found: Found) -> None:
+    """Takes them out of the tree; one of the project's stands for one of the user's with the same name."""
+    written = data.pop(CONTEXTS, None)
+    if written is not None and not isinstance(written, dict):
+        found.problems.append(f"{origins[(CONTEXTS,)]}: {CONTEXTS}: write `name: {{setting: value}}` lines below it")
+        return
+    for name, settings in (written or {}).items():
+        origin = origins[(CONTEXTS, name)]
+        if not is_context_name(name):
+            found.problems.append(f"{origin}: {CONTEXTS}: a name is letters, digits and . _ @ + - without blanks")
+        elif settings is not None and not isinstance(settings, dict):
+            found.problems.append(f"{origin}: {CONTEXTS}.{name}: write `name: value` lines below it")
+        else:
+            found.contexts[name] = ContextText(settings or {}, base, origins)
+
+
+def _read_contexts(model: type[BaseModel], used: str, found: Found) -> None:
+    """Merges the one in use; the others are looked at for mistakes, and no file that they name is read."""
+    for name, each in found.contexts.items():
+        into = found if name == used else Found(problems=found.problems)
+        _FileWalk(each.base, each.origins, into, reads=name == used).walk(model, each.data, (CONTEXTS, name), ())
+    if used and used not in found.contexts:
+        known = near(used, found.contexts) if found.contexts else "; no settings file has contexts"
+        name = used if is_context_name(used) else MASK
+        found.problems.append(f"there is no context {name}{known} (sentinelctl config get-contexts lists them)")
+
+
+def is_context_name(name: str) -> bool:
+    """What can be told apart from a store's URI and from an option, and needs no quotes in a shell."""
+    return len(name) <= 100 and _CONTEXT_NAME.fullmatch(name) is not None
 
 
 def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict[Location, str]]:
@@ -192,6 +240,8 @@ class _FileWalk:
     base: Path
     origins: Mapping[Location, str]
     found: Found
+    reads: bool = True
+    """Whether files that hold one value are read."""
 
     def walk(self, model: type[BaseModel], data: Mapping[str, Any], keys: Location, above: Location) -> None:
         """`keys` as written lead to `data`, `above` are the field names they stand for."""
@@ -205,7 +255,8 @@ class _FileWalk:
                 text = f"{origin}: {'.'.join((*map(camel, above), _shown(key)))}: unknown setting{near(key, names)}"
                 self.found.problems.append(text)
             elif stem is not None:
-                _take_from_file((*above, stem), self.base / str(value), origin, self.found)
+                if self.reads:
+                    _take_from_file((*above, stem), self.base / str(value), origin, self.found)
             elif part is not None and isinstance(value, dict):
                 self.walk(part, value, (*keys, key), (*above, str(name)))
             else:

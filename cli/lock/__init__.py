@@ -13,4 +13,14 @@ COMMANDS = {
     "break": Lazy(f"{_HERE}.hold:break_", "End somebody's lock; who did it and why is kept."),
 }
 
-lock = LazyGroup("lock", help="Locks of stores: list, hold, release, break.", lazy=COMMANDS, shared=shared_options)
+lock = LazyGroup(
+    "lock",
+    help="""Who writes a store now, or wants nobody to.
+
+    \b
+    sentinelctl lock list
+    sentinelctl lock hold --reason "incident 42" --for 1h
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
+)

@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": Lazy(f"{_HERE}.plan:plan", "What publishing would change, as a file to review and apply."),
     "apply": Lazy(f"{_HERE}.apply:apply", "Carry out a saved plan exactly, or refuse it as stale."),
     "publish": Lazy(f"{_HERE}.publish:publish", "Write rules into a store: plan and apply in one."),
+    "promote": Lazy(f"{_HERE}.promote:promote", "Bring the rules of one environment into another."),
     "history": Lazy(f"{_HERE}.history:history", "Revisions of a store: who, when, why."),
     "rollback": Lazy(f"{_HERE}.rollback:rollback", "Bring back the rules of an older revision as a new one."),
     "quarantine": Lazy(f"{_HERE}.quarantine:quarantine", "Rules that were rolled back and may not come back."),
@@ -26,5 +27,15 @@ COMMANDS = {
 }
 
 rules = LazyGroup(
-    "rules", help="Validate, compare, publish, explain and roll back rules.", lazy=COMMANDS, shared=shared_options
+    "rules",
+    help="""Validate, compare, publish, explain and roll back rules.
+
+    \b
+    sentinelctl rules validate      the rules as code of this folder
+    sentinelctl rules diff          what was committed against what is live
+    sentinelctl rules plan          what publishing would change
+    sentinelctl rules publish       into the store, after a question
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
 )

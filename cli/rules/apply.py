@@ -38,6 +38,10 @@ from sentinel_core.publishing.make import freezes, rolled_back
 def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | None, under: str | None) -> int:
     """Carry out a saved plan: exactly what it says.
 
+    \b
+    sentinelctl rules apply release.plan
+    sentinelctl rules apply release.plan --dry-run
+
     Refused with exit code 5, with nothing written, where the store has changed since the plan was made. A plan that
     broke off half-way is finished by applying it again: what stands already is not written twice. A freeze counts when
     a plan is applied, whenever it was made; what other guards said stands in the plan.

@@ -27,6 +27,11 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def fmt(app: App, paths: tuple[str, ...], check: bool, show_diff: bool) -> int:
     """Rewrite rules canonically; comments stay, line ends become LF.
 
+    \b
+    sentinelctl rules fmt
+    sentinelctl rules fmt --check      in CI: ends with 1 where something would change
+    sentinelctl rules fmt --diff
+
     PATH is a file, a folder, or - (stdin to stdout); default: the `rules` of the settings. Rules that are not valid
     YAML or JSON are refused and nothing is written.
     """

@@ -53,6 +53,10 @@ class Entry:
 def history(app: App, store: str | None, kind: Kind | None, limit: int) -> None:
     """Revisions of a store in which the rules changed, newest first: who, when, why.
 
+    \b
+    sentinelctl rules history
+    sentinelctl rules history --limit 5 -o json
+
     Number 1 is the oldest and a number never changes its meaning, so it can be used in `diff history:N` and in
     `rollback --to N`.
     """

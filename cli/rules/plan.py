@@ -23,7 +23,7 @@ from sentinel_core.cli.rules.proposing import (
     target,
 )
 from sentinel_core.cli.rules.reporting import FORMS, plan_forms
-from sentinel_core.publishing import write_plan
+from sentinel_core.publishing import Plan, write_plan
 from sentinel_core.rules import KINDS, Kind
 from sentinel_core.rules.positions import Positions
 
@@ -73,12 +73,7 @@ def plan(
     """
     if detailed_exitcode:
         app.code_of_errors = 1
-    if out is not None and (str(out) == "-" or (out.exists() and not out.is_file())):
-        raise UsageProblem(f"{out} is no file that a plan can be kept in", next_step="name a file with -o")
-    if out is not None and str(out) in (*FORMATS, *FORMS):
-        raise UsageProblem(
-            f"-o names the file of the plan here, and {out} is a form", next_step=f"write --output {out}, or -o ./{out}"
-        )
+    check_file(out)
     with target(app, store) as named:
         proposal = propose(app, named, what, kind, reason, allowed_among(flags), store)
     made = proposal.plan
@@ -90,15 +85,7 @@ def plan(
     if made.steps and not proposal.overruled and not proposal.objections:
         app.out.say("guards: ok")
     if out is not None:
-        if made.steps:
-            check_reason(made)
-        try:
-            write_plan(made, out.resolve())
-        except OSError as error:
-            raise CommandError(
-                f"{out}: cannot be written: {error.strerror}", next_step="name another file with -o"
-            ) from error
-        app.out.say(f"Saved to {shown(out)}. Carry it out with: sentinelctl rules apply {shown(out)}")
+        save(app, made, out)
     return TO_DO if detailed_exitcode and made.steps else Exit.DONE
 
 
@@ -109,3 +96,26 @@ def _positions(app: App, what: str | None, kind: Kind | None) -> Positions:
         return Positions((), KINDS)
     parts = read_revisions(text, kind, app.environment)
     return Positions(parts[0][0].texts, parts[0][1])
+
+
+def check_file(out: Path | None) -> None:
+    """Raises UsageProblem for what cannot be meant as the file of a plan."""
+    if out is not None and (str(out) == "-" or (out.exists() and not out.is_file())):
+        raise UsageProblem(f"{out} is no file that a plan can be kept in", next_step="name a file with -o")
+    if out is not None and str(out) in (*FORMATS, *FORMS):
+        raise UsageProblem(
+            f"-o names the file of the plan here, and {out} is a form", next_step=f"write --output {out}, or -o ./{out}"
+        )
+
+
+def save(app: App, made: Plan, out: Path) -> None:
+    """Keeps the plan in a file, for `rules apply`. Raises CommandError."""
+    if made.steps:
+        check_reason(made)
+    try:
+        write_plan(made, out.resolve())
+    except OSError as error:
+        raise CommandError(
+            f"{out}: cannot be written: {error.strerror}", next_step="name another file with -o"
+        ) from error
+    app.out.say(f"Saved to {shown(out)}. Carry it out with: sentinelctl rules apply {shown(out)}")

@@ -98,17 +98,24 @@ def propose(
 ) -> Proposal:
     """Compares what is wanted with what stands in the store, and asks the guards. `named`: the store of the command
     line, whose history is meant."""
-    uri, source = store
     check_overruling(reason, allowed)
     (text,) = (what,) if what else given_or_default(app, ())
     side = resolve(app, text, kind, store=named)
+    return propose_side(app, store, side, _provenance(app, text, side, kind, reason, allowed), allowed)
+
+
+def propose_side(
+    app: App, store: tuple[str, Readable], side: Side, provenance: Provenance, allowed: tuple[str, ...]
+) -> Proposal:
+    """The same for rules that were read already, and whose provenance is known."""
+    uri, source = store
     with app.out.waiting(f"reading {source.uri}"):
         return make_plan(
             source,
             uri,
             Wanted(side.title, side.sets, side.texts, side.files),
             environment=app.environment,
-            provenance=_provenance(app, text, side, kind, reason, allowed),
+            provenance=provenance,
             policy=app.settings.guards,
             max_bytes=app.settings.guards.max_bytes,
             owners=app.settings.owners,
@@ -135,9 +142,13 @@ def _provenance(
 ) -> Provenance:
     """Of the commit that the rules are from, where they are as they were committed."""
     found = _committed(app, text, side, kind) or Provenance(channel="cli")
-    why = reason or found.reason
-    if reason:
-        why = overruling(reason, allowed)
+    return published(app, found, reason or found.reason, allowed)
+
+
+def published(app: App, found: Provenance, why: str | None, allowed: tuple[str, ...]) -> Provenance:
+    """What is kept beside rules that somebody publishes now: whose they are and why."""
+    if why:
+        why = overruling(why, allowed)
     # What stands beside the rules is read by everybody: no credential that somebody wrote into a message goes there.
     return masked(replace(found, reason=why, environment=app.environment, published_by=actor()))
 

@@ -21,6 +21,8 @@ from sentinel_core.cli.rules.proposing import (
     target,
     write,
 )
+from sentinel_core.datasources.contract import Readable
+from sentinel_core.publishing.make import Proposal
 from sentinel_core.rules import Kind
 
 
@@ -56,20 +58,27 @@ def publish(
     """
     with target(app, store) as named:
         proposal = propose(app, named, what, kind, reason, allowed_among(flags), store)
-        made = proposal.plan
-        if not made.steps:
-            app.out.show(plan_view(made, proposal))
-            app.out.say("Nothing to do: these rules stand there.")
-            return Exit.DONE
-        say_plan(app, made)
-        check_guards(app, proposal)
-        check_reason(made)
-        if dry_run:
-            app.out.show(plan_view(made, proposal))
-            app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
-            return Exit.DONE
-        confirm_plan(app, made)
-        again = "run it again: what stands already is not written twice"
-        outcomes = write(app, made, named[1], again, command="publish", under=under)
+        return carry(app, named, proposal, dry_run=dry_run, command="publish", under=under)
+
+
+def carry(
+    app: App, named: tuple[str, Readable], proposal: Proposal, *, dry_run: bool, command: str, under: str | None
+) -> int:
+    """Shows the plan, asks, and writes; the exit code of the command. `under`: the lock that is held already."""
+    made = proposal.plan
+    if not made.steps:
+        app.out.show(plan_view(made, proposal))
+        app.out.say("Nothing to do: these rules stand there.")
+        return Exit.DONE
+    say_plan(app, made)
+    check_guards(app, proposal)
+    check_reason(made)
+    if dry_run:
+        app.out.show(plan_view(made, proposal))
+        app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
+        return Exit.DONE
+    confirm_plan(app, made)
+    again = "run it again: what stands already is not written twice"
+    outcomes = write(app, made, named[1], again, command=command, under=under)
     app.out.show(plan_view(made, proposal, outcomes))
     return Exit.DONE

@@ -30,7 +30,9 @@ _SHORTEST = 8
 def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
     """Rules that were rolled back: publishing refuses them until they are released by name.
 
-    With -o wide or json also those that were released, by whom and why.
+    \b
+    sentinelctl rules quarantine
+    sentinelctl rules quarantine -o wide       also those that were released, by whom and why
     """
     found: list[Quarantined] = []
     released: list[Released] = []
@@ -53,6 +55,9 @@ def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
 @pass_app
 def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | None) -> None:
     """Let rules under quarantine be published again.
+
+    \b
+    sentinelctl rules release 854140fd13b1 --reason "the cause is mended"
 
     DIGEST is what quarantine shows, or the first eight characters of it or more.
     """

@@ -97,6 +97,11 @@ def rollback(
 ) -> int:
     """Bring back the rules of an older revision as a new one.
 
+    \b
+    sentinelctl rules rollback --dry-run                          what one step back would change
+    sentinelctl rules rollback --reason "error rate after 1.4"
+    sentinelctl rules rollback --to 2
+
     Shows the difference, asks, then writes a NEW revision whose rules are those of the older one; the history keeps
     both. In a Git store that is one commit by the caller, made only if nobody else has committed since (otherwise exit
     code 5). A rollback that was done already is recognised and not done again.

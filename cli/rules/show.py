@@ -29,6 +29,11 @@ from sentinel_core.settings import Owner
 def show(app: App, side: str | None, kind: Kind | None, resource: str | None) -> None:
     """What a store holds, with its provenance.
 
+    \b
+    sentinelctl rules show
+    sentinelctl rules show git:HEAD~1 --resource payment_invoke
+    sentinelctl rules show history:1 -o yaml
+
     WHAT: live (the stores of the settings; the default), git:REV, history:N, a store URI, a path, or - for stdin.
     """
     app.out.show(_view(resolve(app, "live" if side is None else side, kind), resource, app.settings.owners))

@@ -14,10 +14,12 @@ from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.inputs import given_or_default, read_variants
 from sentinel_core.cli.rules.options import kind_option
+from sentinel_core.cli.serving import serving_if_known
 from sentinel_core.cli.text import Span, Styled, plural
 from sentinel_core.rules import Kind, Problem, Revision, RuleRejected, parse_revision
 from sentinel_core.rules.codes import CODES
 from sentinel_core.rules.overlay import overlays_among
+from sentinel_core.rules.queueing import Serving
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -44,6 +46,11 @@ class Checked:
 def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) -> int:
     """Parse, validate and lint rules.
 
+    \b
+    sentinelctl rules validate
+    sentinelctl rules validate sentinel-rules.yaml --strict      warnings are errors, for CI
+    sentinelctl rules validate --kind flow - < flow.json         a list as a store holds it
+
     PATH is a YAML file, a folder whose files are taken together, a JSON list as a store holds it, or - for stdin;
     default: the `rules` of the settings. A folder is looked at as it is and once more with each overlay in its
     subfolder environments. Nothing is changed anywhere.
@@ -55,7 +62,8 @@ def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) 
     Exit code 0: valid, warnings allowed (not with --strict); 65: invalid.
     """
     parts = [part for path in given_or_default(app, paths) for part in read_variants(path, kind)]
-    checked = _each_problem_once([check(revision, kinds) for revision, kinds in parts])
+    serving = serving_if_known(app)
+    checked = _each_problem_once([check(revision, kinds, serving) for revision, kinds in parts])
     app.out.show(_view(checked, strict=strict))
     app.out.say(_summary(checked))
     bad = any(not each.valid or (strict and each.problems) for each in checked)
@@ -77,12 +85,12 @@ def _each_problem_once(checked: Sequence[Checked]) -> Sequence[Checked]:
     return kept
 
 
-def check(revision: Revision, kinds: Sequence[Kind]) -> Checked:
+def check(revision: Revision, kinds: Sequence[Kind], serving: Serving | None = None) -> Checked:
     """Parses one revision; a rejection is a result here, not an error."""
     name = revision.texts[0].name if len(revision.texts) == 1 else revision.source
     variant = bool(overlays_among(text.name for text in revision.texts))
     try:
-        sets = parse_revision(revision, kinds)
+        sets = parse_revision(revision, kinds, serving=serving)
     except RuleRejected as rejection:
         return Checked(
             name, valid=False, rules=rejection.total, digests={}, problems=rejection.problems, is_variant=variant

@@ -113,8 +113,11 @@ class EtcdSource:
         return replace(new, provenance=replace(new.provenance, reason=reason))
 
     def inspect(self, item: Item) -> Condition:
+        from sentinel_core.datasources.etcd.clock import server_clock  # HTTP is loaded by who asks for the time
+
         store = self._store()
-        return Condition(f"etcd {store.version()}", may_write=store.may_replace(pair(item.key)))
+        may_write = store.may_replace(pair(item.key))
+        return Condition(f"etcd {store.version()}", server_clock(self._target), may_write)
 
     # -- history -----------------------------------------------------------------------------------------------------
 

@@ -51,8 +51,9 @@ class Author:
         """Of `Name <address>` or a name alone; None of what Git takes for no name."""
         found = _MAILED.fullmatch(text or "")
         name, address = (found["name"], found["address"]) if found else (text or "", "")
+        address = address.strip() if "@" in address else ""  # a host from which somebody came is none
         name = "".join(letter for letter in name if letter.isprintable() and letter not in "<>").strip()
-        return cls(name, address.strip(), at) if name.strip(_NOTHING) else None
+        return cls(name, address, at) if name.strip(_NOTHING) else None
 
     def environment(self) -> dict[str, str]:
         """As Git takes it."""

@@ -49,10 +49,11 @@ from sentinel_core.datasources.git.objects import (
 )
 from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
 from sentinel_core.datasources.layout import Layout
-from sentinel_core.datasources.names import YAML_SUFFIXES
+from sentinel_core.datasources.names import YAML_SUFFIXES, is_rule_file
 from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 
 class GitSource:
@@ -252,6 +253,16 @@ class GitSource:
     def exists(self) -> bool:
         """Whether the ref is there."""
         return self._repository.has(self._ref)
+
+    def others(self, item: Item) -> tuple[str, ...]:
+        """Environments that have an overlay of the same base, other than this source's own."""
+        tip = self._repository.tip(self._ref)
+        if tip.commit is None or self._layout.format == "json":
+            return ()
+        folder = "" if item.key == "." else f"{item.key}/"
+        found = entries(self._git, tip.commit, f"{folder}{OVERLAYS}/")
+        names = {entry.name.removeprefix(folder) for entry in found if is_rule_file(entry.name.rpartition("/")[2])}
+        return tuple(sorted(PurePosixPath(name).stem for name in names - set(self._layout.overlays)))
 
     # -- notes -------------------------------------------------------------------------------------------------------
 

@@ -21,10 +21,12 @@ from sentinel_core.rules import (
     Revision,
     RuleRejected,
     RuleSet,
+    SourceText,
     diff_rules,
     parse_revision,
 )
 from sentinel_core.rules.draft import Unchangeable
+from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.rules.rewrite import rewrite
 from sentinel_core.rules.three_way import Collision, merge_changes
 
@@ -119,6 +121,7 @@ def commit_edits(
             raise NotAdopted(f"{error}; make the change by hand") from error
         if texts == reading.texts:
             continue
+        _check_reach(target, item, reading.texts, texts)
         revisions = [edit.reading for edit in found if isinstance(edit.reading, Revision)]
         commit = target.commit(
             item,
@@ -131,6 +134,18 @@ def commit_edits(
         if is_new and branch is not None:
             target, is_new = git.on(branch), False
     return commit
+
+
+def _check_reach(git: GitSource, item: Item, old: Sequence[SourceText], new: Sequence[SourceText]) -> None:
+    """What is common to several environments is not changed for an edit in one. Raises NotAdopted."""
+    overlays = overlays_among(text.name for text in old)
+    common = [after.name for before, after in zip(old, new, strict=True) if before != after]
+    common = [name for name in common if name not in overlays]
+    if common and (others := git.others(item)):
+        raise NotAdopted(
+            f"it would change {', '.join(common)}, which {', '.join(others)} would have, too; sentinelctl rules import "
+            "shows what that means and asks"
+        )
 
 
 def _branch(git: GitSource, name: str) -> tuple[GitSource, bool]:
@@ -159,8 +174,10 @@ def author_of(revisions: Iterable[Revision]) -> Author | None:
 
 
 def _author(provenance: Provenance) -> Author | None:
+    """`unknown` is what Nacos calls who did not log in."""
     text = provenance.author or provenance.published_by
-    return Author.of(text and mask_text(text), provenance.committed_at or provenance.published_at)
+    author = Author.of(text and mask_text(text), provenance.committed_at or provenance.published_at)
+    return None if author is None or author.name == "unknown" else author
 
 
 def commit_facts(

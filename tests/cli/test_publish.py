@@ -416,6 +416,23 @@ def test_a_project_in_git_is_published_to_its_own_store(project: Project, sentin
     assert "Nothing to do" in ok(sentinelctl("rules", "publish", "--yes")).err
 
 
+def test_an_edit_in_the_store_comes_back_as_a_commit(shop: Shop) -> None:
+    ok(shop.run("rules", "publish", "--yes"))
+    shop.write(25)
+    ok(shop.run("rules", "publish", "--yes", "--reason", "incident"))
+    git(shop.here, "checkout", "-q", "--", "rules.yaml")
+    ok(shop.run("rules", "import", "--commit", "--yes"))
+    assert git(shop.here, "diff", "-U0", "HEAD~1", "--", "rules.yaml").splitlines()[-2:] == [
+        "-  - {resource: payment_invoke, grade: qps, count: 20}",
+        "+  - {resource: payment_invoke, grade: qps, count: 25}",
+    ]
+    assert ok(shop.run("rules", "drift")).out == ""
+    if has_provenance(shop):
+        message = git(shop.here, "show", "-s", "--format=%b")
+        assert "(cli)" in message
+        assert "as the store says: incident" in message
+
+
 # -- sync --------------------------------------------------------------------------------------------------------------
 
 
@@ -431,6 +448,20 @@ def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
     (plain.here / "rules.yaml").write_text("flowRules: 5\n")
     git(plain.here, "commit", "-qam", "A mistake")
     assert plain.run("sync", git_uri, "--once").code == Exit.INVALID_RULES
+
+
+def test_an_edit_is_adopted_or_proposed(plain: Shop) -> None:
+    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
+    ok(plain.run("sync", git_uri, "--once"))
+    lists = plain.here / "lists/sentinel-flow-rules.json"
+    lists.write_text(lists.read_text().replace("20", "25"))
+    proposed = plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", "from-console")
+    assert (proposed.code, "from-console, to be merged" in proposed.out) == (Exit.DIFFERENCES, True)
+    adopted = ok(plain.run("sync", git_uri, "--once", "--drift", "adopt", "-o", "json"))
+    assert json.loads(adopted.out)["commit"] == git(plain.here, "rev-parse", "HEAD")
+    assert (plain.here / "rules.yaml").read_text() == RULES.replace("20", "25")
+    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
+    assert plain.run("sync", git_uri, "--once", "--branch", "x").code == Exit.USAGE
 
 
 def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:

@@ -218,6 +218,32 @@ def test_work_in_the_checkout_is_not_overwritten(tmp_path: Path, store: MemorySo
     assert (origin.folder / "rules.yaml").read_text() == RULES + "# mine\n"
 
 
+def test_the_base_of_several_environments_is_not_changed_for_an_edit_in_one(
+    tmp_path: Path, store: MemorySource
+) -> None:
+    origin = Origin(tmp_path, is_remote=False)
+    overlays = origin.folder / "rules" / "environments"
+    overlays.mkdir(parents=True)
+    (overlays.parent / "base.yaml").write_text(RULES)
+    for name in ("prod", "staging"):
+        (overlays / f"{name}.yaml").write_text(f"flowRules:\n  - {{resource: a, count: 50}}   # {name}\n")
+    origin.git("add", "-A")
+    origin.git("commit", "-qm", "A folder")
+    source = datasources.open(f"git+file://{origin.folder}?ref=main&path=rules", environment="prod")
+    assert sync(source, store, ADOPT).state == "published"
+    put(store, two(60))
+    assert sync(source, store, ADOPT).state == "adopted"
+    assert origin.git("show", "main:rules/environments/prod.yaml").endswith("count: 60}   # prod")
+    put(store, two(60, b=2))
+    found = sync(source, store, ADOPT)
+    assert found.state == "drifted"
+    assert "it would change rules/base.yaml, which staging would have, too" in found.text
+    (overlays / "staging.yaml").unlink()
+    origin.git("commit", "-qam", "No staging")
+    assert sync(source, store, ADOPT).state == "adopted"
+    assert "count: 2}" in origin.git("show", "main:rules/base.yaml")
+
+
 @pytest.mark.parametrize("origin", ["remote"], indirect=True)
 def test_a_push_that_is_forbidden_is_told(origin: Origin, store: MemorySource) -> None:
     look(origin, store)

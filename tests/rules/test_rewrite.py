@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, SourceText, parse_revision, parse_rules
 from sentinel_core.rules.draft import Unchangeable
+from sentinel_core.rules.registry import model_of
 from sentinel_core.rules.rewrite import rewrite
-from sentinel_core.rules.write import fields_of, scalar
+from sentinel_core.rules.strategies import items_of
+from sentinel_core.rules.write import document, fields_of, scalar
 
 DOCUMENT = """\
 # Rules of the shop. Ask the payment team before you change anything.
@@ -239,6 +241,12 @@ def test_a_json_list_is_changed_in_place_too() -> None:
     )
 
 
+def test_json_that_a_reader_of_yaml_does_not_take_is_refused() -> None:
+    list_ = SourceText("sentinel-flow-rules.json", b'[{"resource": "\\ud83d\\ude80", "count": 1}]', "json")
+    with pytest.raises(Unchangeable, match=r"sentinel-flow-rules\.json: write the characters themselves"):
+        rewrite([list_], wanted({"flow": []}), ["flow"])
+
+
 # -- several texts -----------------------------------------------------------------------------------------------------
 
 BASE = "flowRules:\n  - {resource: pay, grade: qps, count: 20}   # base\n  - {resource: order, grade: qps, count: 5}\n"
@@ -318,6 +326,47 @@ def test_any_rules_become_any_others_and_comments_of_those_that_stay_survive(
     stay = set(parse_rules("flow", before)) & set(parse_rules("flow", then))
     for index, rule in enumerate(parse_rules("flow", before)):
         assert rule not in stay or f"# rule {index}." in new.content.decode()
+
+
+LISTS = st.sets(st.sampled_from(KINDS), min_size=1).flatmap(
+    lambda kinds: st.fixed_dictionaries({kind: st.lists(items_of(kind), max_size=3) for kind in kinds})
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(before=LISTS, then=LISTS, flow_style=st.booleans())
+def test_rules_of_any_kinds_become_any_others_and_the_kinds_that_are_not_meant_stay(
+    before: Rules, then: Rules, flow_style: bool
+) -> None:
+    content = document(wanted(before), "rules.yaml").decode()
+    if flow_style:
+        lists = {
+            model_of(kind).document_key: [rule.to_json() for rule in each] for kind, each in wanted(before).items()
+        }
+        content = json.dumps(lists, ensure_ascii=False)
+    texts = [text(content)]
+    (new,) = rewrite(texts, wanted(then))
+    digests = {kind: each.digest for kind, each in sets_of([new]).items()}
+    assert digests == {kind: each.digest for kind, each in (sets_of(texts) | wanted(then)).items()}
+
+
+def test_what_two_changes_add_at_the_end_stays_apart() -> None:
+    content = "authorityRules:\n  - {resource: a, limitApp: x, strategy: white}\n"
+    rules = held(content)
+    rules["authority"].append({"resource": "b", "limitApp": "x", "strategy": 0})
+    rules["flow"] = [flow("a", 1)]
+    assert changed(content, rules) == [
+        "+   - {resource: b, limitApp: x}",
+        "+ flowRules:",
+        "+   - resource: a",
+        "+     count: 1",
+    ]
+
+
+def test_two_rules_that_an_overlay_cannot_tell_apart_are_refused() -> None:
+    texts = folder(base=BASE, environments__prod=PROD)
+    with pytest.raises(Unchangeable, match="SR115 pay: the base has 2 such rules"):
+        rewrite(texts, wanted({"flow": [flow("pay", 200), flow("pay", 10), flow("order", 5)]}))
 
 
 def layout(rules: RuleSet, by: random.Random) -> str:
