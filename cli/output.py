@@ -137,6 +137,31 @@ class Output:
             if said.is_set():
                 self._stderr.write("\n" if os.environ.get("TERM", "") in ("", "dumb") else "\r\x1b[K")
 
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str], None]]:
+        """Tells how something goes: one line that is written anew on a terminal and goes away at the end, else a line
+        for each change. The block itself must not write."""
+        rewrites = self._stderr.terminal and os.environ.get("TERM", "") not in ("", "dumb")
+        last = ""
+
+        def tell(text: str) -> None:
+            nonlocal last
+            if text == last:
+                return
+            last = text
+            if rewrites:
+                self._stderr.write(f"\r\x1b[K{self._stderr.render([text])}")
+                self._stderr.flush()
+            else:
+                self.say(text)
+                self._stderr.flush()
+
+        try:
+            yield tell
+        finally:
+            if rewrites and last:
+                self._stderr.write("\r\x1b[K")
+
     def ask(self, question: str) -> str:
         """One line typed on the terminal, stripped; the end of input is "". The caller knows that there is one."""
         self._stderr.write(self._stderr.render([question, " "]))

@@ -234,3 +234,11 @@ class HasHistory(Protocol):
 
     def at(self, item: Item, version: str) -> Reading:
         """The item as it stood at a revision, written as the store's users write it (for Git: any rev)."""
+
+
+@runtime_checkable
+class LooseVersions(Protocol):
+    """A store whose history names versions a little differently than its reads do."""
+
+    def same_version(self, one: str, other: str) -> bool:
+        """Whether both name one revision. No I/O."""

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, START, link_new
+from sentinel_core.audit.event import RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed
 from sentinel_core.audit.store._packing import pack
+from sentinel_core.audit.store.contract import EventHead
 
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
@@ -42,6 +44,11 @@ _SAME_OBSERVATION = """
 """
 
 
+def may_fold(told: Columns | EventHead) -> bool:
+    """Whether another host may tell of the same: of what stands in a store, not of what an instance itself runs."""
+    return bool(told.observed) and told.type != RuleApplied.TYPE
+
+
 Read = tuple[Columns, Sequence[Indexed], bytes]
 """An event as it is to be stored: its columns, its rows, its canonical data."""
 
@@ -66,7 +73,7 @@ class Writer:
         """A new event with its link; of one that is known only the sighting."""
         columns = read[0]
         seq: int | None = self._known.get((columns.id, columns.source))
-        if seq is None and columns.observed:
+        if seq is None and may_fold(columns):
             seq = self._fold(columns)
         if seq is None:
             seq = self._append(*read)

@@ -223,7 +223,7 @@ def _event(found: Sequence[Any]) -> Event:
     identity, source, kind_of_event, subject, time, packed = found
     try:
         data = unpack(packed)
-    except (zlib.error, AttributeError) as error:
+    except (zlib.error, AttributeError, TypeError) as error:
         raise StoreUnavailable(f"event {identity}: its data is damaged; sentinelctl audit verify tells more") from error
     return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), data)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from sentinel_core.cli.rules.options import lock_option
 from sentinel_core.cli.rules.proposing import (
     check_overruling,
     confirm_plan,
+    finish,
     overruling,
     plan_view,
     refused,
@@ -21,6 +23,7 @@ from sentinel_core.cli.rules.proposing import (
     uri_of,
     write,
 )
+from sentinel_core.cli.rules.waiting import asked, prepared, wait_options
 from sentinel_core.cli.stores import opened
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing import Plan, PlanInvalid, PlanStale, examine, read_plan
@@ -33,9 +36,19 @@ from sentinel_core.publishing.make import freezes, rolled_back
 @click.option("--allow-freeze", is_flag=True, help="Write during a freeze; needs --reason.")
 @click.option("--reason", type=WORDS, metavar="TEXT", help="Why it is written during a freeze; kept with the rules.")
 @lock_option
+@wait_options
 @output_options
 @pass_app
-def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | None, under: str | None) -> int:
+def apply(
+    app: App,
+    /,
+    plan: str,
+    dry_run: bool,
+    allow_freeze: bool,
+    reason: str | None,
+    under: str | None,
+    **options: Any,
+) -> int:
     """Carry out a saved plan: exactly what it says.
 
     \b
@@ -46,6 +59,7 @@ def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | 
     broke off half-way is finished by applying it again: what stands already is not written twice. A freeze counts when
     a plan is applied, whenever it was made; what other guards said stands in the plan.
     """
+    wait = asked(options)
     check_overruling(reason, ["freeze"] if allow_freeze else [])
     try:
         made = read_plan(plan)
@@ -69,13 +83,13 @@ def apply(app: App, plan: str, dry_run: bool, allow_freeze: bool, reason: str | 
         app.out.show(plan_view(made, None))
         app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE
-    confirm_plan(app, made)
-    with opened(app, uri_of(app, made)) as source:
+    with opened(app, uri_of(app, made)) as source, prepared(app, source, wait) as waiting:
+        confirm_plan(app, made)
         if found := rolled_back(made, source):
             raise refused(found, made.store)
         again = f"sentinelctl rules apply {plan}    (goes on where this ended)"
         outcomes = write(app, made, source, again, command="apply", under=under)
-    app.out.show(plan_view(made, None, outcomes))
+        finish(app, made, None, outcomes, waiting)
     return Exit.DONE
 
 

@@ -25,6 +25,7 @@ from sentinel_core.cli.rules.proposing import (
 )
 from sentinel_core.cli.rules.publish import carry
 from sentinel_core.cli.rules.sides import Side, resolve
+from sentinel_core.cli.rules.waiting import asked, wait_options
 from sentinel_core.cli.stores import store_uris
 from sentinel_core.datasources import mask_uri
 from sentinel_core.rules import Kind, Provenance
@@ -44,6 +45,7 @@ from sentinel_core.rules import Kind, Provenance
 @kind_option("Promote only this kind.")
 @guard_options
 @lock_option
+@wait_options
 @output_options_and(by_name=True)
 @pass_app
 def promote(
@@ -69,6 +71,7 @@ def promote(
     sentinelctl rules promote staging prod
     sentinelctl rules promote staging prod -o release.plan
     """
+    wait = asked(flags)
     check_file(out)
     allowed = allowed_among(flags)
     check_overruling(reason, allowed)
@@ -82,7 +85,7 @@ def promote(
             after, named, side, _provenance(after, side, mask_uri(source), reason, allowed), allowed
         )
         if out is None:
-            return carry(after, named, proposal, dry_run=dry_run, command="promote", under=under)
+            return carry(after, named, proposal, dry_run=dry_run, command="promote", under=under, wait=wait)
     app.out.show(plan_view(proposal.plan, proposal))
     check_guards(app, proposal, later=True)
     save(app, proposal.plan, out)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,6 +23,7 @@ from sentinel_core.cli.rules.inputs import STDIN, given_or_default
 from sentinel_core.cli.rules.reporting import count_line, difference_of, flags_for, foreign, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
+from sentinel_core.cli.rules.waiting import Waiting, convergence_json
 from sentinel_core.cli.stores import opened, store_uris
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
@@ -33,6 +34,9 @@ from sentinel_core.publishing.make import Proposal, Wanted
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
 from sentinel_core.rules.guard import GUARDS, Objection
+
+if TYPE_CHECKING:
+    from sentinel_core.publishing.convergence import Convergence
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -190,8 +194,11 @@ def _plan_lines(plan: Plan) -> Iterator[Sequence[Span]]:
     yield (count_line(plan),)
 
 
-def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome] = ()) -> View:
-    """The plan without its texts; `steps` tell what became of each, where it was carried out."""
+def plan_view(
+    plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome] = (), found: Convergence | None = None
+) -> View:
+    """The plan without its texts; `steps` tell what became of each, where it was carried out, and `convergence` who
+    runs it."""
     states = {outcome.step.source: outcome for outcome in outcomes}
     document = {
         "plan": plan.id,
@@ -213,6 +220,7 @@ def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome]
             }
             for step in plan.steps
         ],
+        "convergence": convergence_json(found),
     }
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
@@ -296,6 +304,16 @@ def write(
             code=code_of(failed.error),
         ) from failed.error
     return outcomes
+
+
+def finish(
+    app: App, plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome], waiting: Waiting | None
+) -> None:
+    """Waits where that was asked for, and shows what was done. Raises CommandError (6) where too few run it."""
+    found = None if waiting is None else waiting.for_steps(outcomes)
+    app.out.show(plan_view(plan, proposal, outcomes, found))
+    if waiting and found:
+        waiting.end(found)
 
 
 def stale_plan(plan: Plan, stale: PlanStale) -> CommandError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from sentinel_core.cli import git
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import read_revisions, shown
+from sentinel_core.cli.rules.past import past
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.layers import in_force
@@ -21,9 +23,8 @@ from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleS
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
-HISTORY_LIMIT = 10_000
-"""Revisions that are counted; a store with more is addressed by commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
 
 def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(app, source, item)
+        revisions = past(app, source, item)
         revision = revisions.get(int(number)) if number.isdecimal() else None
         if revision is None:
             raise UsageProblem(
@@ -154,13 +155,6 @@ def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Si
 def _of_store(source: Readable, side: Side) -> Side:
     """Keys of etcd and Nacos are nobody's files."""
     return side if source.uri.startswith(("file:", "git")) else replace(side, files=())
-
-
-def numbered(app: App, source: HasHistory, item: Item) -> dict[int, Revision]:
-    """All revisions in which the item changed, by number: 1 is the oldest, so a number never changes its meaning."""
-    with app.out.waiting(f"reading the history of {item.key}"):
-        newest_first = source.history(item, limit=HISTORY_LIMIT)
-    return {len(newest_first) - index: revision for index, revision in enumerate(newest_first)}
 
 
 def _committed(app: App, rev: str, kind: Kind | None) -> Side:
@@ -257,4 +251,9 @@ def title_of(source: Readable, revision: Revision) -> str:
 
 def short_version(revision: Revision) -> str:
     """A commit in twelve characters; any other version as the store writes it."""
-    return revision.version[:12] if revision.provenance.commit_hash else revision.version
+    return shortened(revision.version)
+
+
+def shortened(version: str) -> str:
+    """The same of a version alone."""
+    return version[:12] if _HASH.fullmatch(version) else version

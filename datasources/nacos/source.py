@@ -32,7 +32,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.nacos.api import Api, md5
 from sentinel_core.datasources.nacos.client import Client
-from sentinel_core.datasources.nacos.history import at, editor, history, version_of
+from sentinel_core.datasources.nacos.history import at, editor, history, same_version, version_of
 from sentinel_core.datasources.nacos.http import HttpTransport
 from sentinel_core.datasources.nacos.keys import keys_of, provenance_of
 from sentinel_core.datasources.nacos.target import Target
@@ -165,6 +165,10 @@ class NacosSource:
         return at(self._api, item, self._value(item.key), version)
 
     # -- writing -----------------------------------------------------------------------------------------------------
+
+    def same_version(self, one: str, other: str) -> bool:
+        """See `LooseVersions`."""
+        return same_version(one, other)
 
     def write(
         self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance
