@@ -88,6 +88,13 @@ def test_a_rollback_respects_it_and_goes_on_under_it(project: object, sentinelct
     ok(sentinelctl("rules", "rollback", "--yes", "--lock", lock))
 
 
+def test_whoever_held_it_in_one_job_gives_it_up_in_another(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    by(monkeypatch, "chen")
+    lock = held(plain)
+    monkeypatch.setenv("GITHUB_RUN_ID", "43")
+    ok(plain.run("lock", "release", lock))
+
+
 def test_of_one_kind_alone(plain: Shop) -> None:
     ok(plain.run("lock", "hold", "--reason", "breakers are mine", "--kind", "degrade"))
     ok(plain.run("rules", "publish", "--yes"))
