@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ from sentinel_core.cli.output import FORMATS, Output
 
 if TYPE_CHECKING:
     from sentinel_core.settings import Settings
+    from sentinel_core.settings_contexts import Chosen
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,9 +26,11 @@ class App:
 
     def __init__(self) -> None:
         self.config: Path | None = None
+        self.named_context: str | None = None
         self.debug = False
         self.no_color = False
         self.no_input = False
+        self.no_pager = False
         self.yes = False
         self.env: str | None = None
         self.output = "table"
@@ -36,14 +40,30 @@ class App:
 
     @cached_property
     def out(self) -> Output:
-        return Output(form=self.output, json_into=self.json_into, colour=not self.no_color)
+        return Output(form=self.output, json_into=self.json_into, colour=not self.no_color, pager=not self.no_pager)
+
+    @cached_property
+    def context(self) -> Chosen:
+        """The context in use, by name; whether there is one of that name is found out by `settings`."""
+        from sentinel_core.settings_contexts import chosen_context
+
+        return chosen_context(self.config, self.named_context)
 
     @cached_property
     def settings(self) -> Settings:
         """Raises SettingsError with every problem found."""
         from sentinel_core.settings import load_settings
 
-        return load_settings(self.config)
+        return load_settings(self.config, context=self.context.name)
+
+    def in_context(self, name: str) -> App:
+        """The same run as the context of that name has it."""
+        other = copy(self)
+        for made in ("context", "settings"):
+            other.__dict__.pop(made, None)
+        other.named_context = name
+        other.__dict__["out"] = self.out
+        return other
 
     @property
     def environment(self) -> str:
@@ -60,9 +80,11 @@ class App:
         reason = "--no-input is set" if self.no_input else "there is no terminal to ask on"
         if self.no_input or not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
             raise UsageProblem(
-                f"this changes a store and must be confirmed, but {reason}; nothing was changed",
+                f"this writes something and must be confirmed, but {reason}; nothing was changed",
                 next_step="add --yes to go on without a question, or --dry-run to see what would happen",
             )
+        if self.context.name:
+            question = f"[{self.context.name}] {question}"
         if typed is not None:
             return self.out.ask(f"{question} To go on, type {typed}:") == typed
         return self.out.ask(f"{question} [y/N]").lower() in ("y", "yes")
@@ -88,11 +110,19 @@ def shared_options() -> list[click.Option]:
             metavar="FILE",
             help="Settings file instead of the sentinel.yaml that is found.",
         ),
+        _shared(
+            "--context",
+            "named_context",
+            type=WORDS,
+            metavar="NAME",
+            help="Context to use instead of the chosen one (also: SENTINEL_CONTEXT).",
+        ),
         _shared("--debug", "debug", is_flag=True, help="Show tracebacks and what is going on, on stderr."),
         _shared(
             "--no-color", "no_color", is_flag=True, help="No colours, whatever the terminal can do (also: NO_COLOR=1)."
         ),
         _shared("--no-input", "no_input", is_flag=True, help="Never ask: fail where a question would be needed."),
+        _shared("--no-pager", "no_pager", is_flag=True, help="Never show long output through a pager."),
         _shared("--yes", "yes", is_flag=True, help="Answer yes to every question, for automation."),
     ]
 
@@ -144,12 +174,13 @@ def output_options(command: Command) -> Command:
     return _output_options(command, "-o", "--output")
 
 
-def output_options_by_name(command: Command) -> Command:
-    """The same where `-o` names a file that the command makes."""
-    return _output_options(command, "--output")
+def output_options_and(*forms: str, by_name: bool = False) -> Callable[[Command], Command]:
+    """The same with further forms; `by_name` where `-o` names a file that the command makes."""
+    spellings = ("--output",) if by_name else ("-o", "--output")
+    return lambda command: _output_options(command, *spellings, forms=forms)
 
 
-def _output_options(command: Command, *spellings: str) -> Command:
+def _output_options(command: Command, *spellings: str, forms: Sequence[str] = ()) -> Command:
     for decorate in (
         click.option(
             "--json-into",
@@ -161,7 +192,7 @@ def _output_options(command: Command, *spellings: str) -> Command:
         ),
         click.option(
             *spellings,
-            type=click.Choice(FORMATS),
+            type=click.Choice((*FORMATS, *forms)),
             expose_value=False,
             callback=_remember("output"),
             help="Form of the output on stdout (default: table).",

@@ -47,6 +47,10 @@ class Check:
 def doctor(app: App, timeout: str | None) -> int:
     """Check settings, stores, rules, outbox and audit store; nothing is changed.
 
+    \b
+    sentinelctl doctor
+    sentinelctl doctor --timeout 2s -o json
+
     Each line is ok, warn or fail and says what to do next. Exit code 0: nothing failed; else the code of the first
     failure (78 settings, 69 store not reachable, 4 permission, 65 rules not valid, 2 anything else).
     """

@@ -13,7 +13,16 @@ from sentinel_core.cli.text import Span
 from sentinel_core.engine import Engine
 
 COMMANDS = {"slots": Lazy("sentinel_core.cli.engine:slots", "The slot chain, in the order in which rules are asked.")}
-engine = LazyGroup("engine", help="Look into the engine.", lazy=COMMANDS, shared=shared_options)
+engine = LazyGroup(
+    "engine",
+    help="""Look into the engine.
+
+    \b
+    sentinelctl engine slots
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
+)
 
 
 @click.command()
@@ -21,6 +30,9 @@ engine = LazyGroup("engine", help="Look into the engine.", lazy=COMMANDS, shared
 @pass_app
 def slots(app: App) -> None:
     """The slot chain, in the order in which rules are asked.
+
+    \b
+    sentinelctl engine slots
 
     The first slot that refuses a call ends it; own slots of the entry-point group `sentinel.slots` are included.
     """

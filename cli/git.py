@@ -29,6 +29,18 @@ def is_tracked(top: Path, path: Path) -> bool:
     return bool(_git("-C", str(top), "ls-tree", "--name-only", "HEAD", "--", resolved.relative_to(top).as_posix()))
 
 
+def references(top: Path) -> list[str]:
+    """Branches and tags, the newest first."""
+    told = _git("-C", str(top), "for-each-ref", "--sort=-committerdate", "--format=%(refname:short)", "--count=50")
+    return told.splitlines()
+
+
+def newest(top: Path, path: Path, count: int) -> list[tuple[str, str]]:
+    """The last commits that changed the path: twelve digits, and the subject."""
+    told = _git("-C", str(top), "log", f"-{count}", "--abbrev=12", "--format=%h %s", "--", str(path.resolve()))
+    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in told.splitlines()]
+
+
 def _git(*arguments: str) -> str:
     """stdout, or nothing when Git is missing, refuses or hangs."""
     try:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import click
 
+from sentinel_core.cli.pages import write_page
+
+COMPLETING = "_SENTINELCTL_COMPLETE"
+"""Set where a shell asks how a line may go on."""
 Shared = Callable[[], Sequence[click.Option]]
 
 
@@ -25,7 +32,7 @@ class LazyGroup(click.Group):
     """A group over a table of `Lazy`; `shared` options are added to every command of the tree as it is loaded."""
 
     def __init__(self, name: str, *, help: str, lazy: Mapping[str, Lazy], shared: Shared) -> None:  # noqa: A002 -- click's word
-        super().__init__(name, help=help, params=list(shared()))
+        super().__init__(name, help=inspect.cleandoc(help), params=list(shared()))
         self.lazy = lazy
         self._shared = shared
 
@@ -35,14 +42,29 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
         if cmd_name in self.lazy and cmd_name not in self.commands:
             self.commands[cmd_name] = self._load(self.lazy[cmd_name])
-        return self.commands.get(cmd_name)
+        command = self.commands.get(cmd_name)
+        if command is not None and COMPLETING in os.environ:
+            _complete_values(command)
+        return command
 
     def _load(self, lazy: Lazy) -> click.Command:
         module, _, attribute = lazy.target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         known = {spelling for parameter in command.params for spelling in parameter.opts}
         command.params += [option for option in self._shared() if not known.intersection(option.opts)]
+        if not isinstance(command, LazyGroup):
+            # click asks the command itself, and takes another way to write its help by a class of its own alone.
+            command.format_help = partial(write_page, command, self.everywhere)  # type: ignore[method-assign]
         return command
+
+    @property
+    def everywhere(self) -> list[str]:
+        """The options that every command has."""
+        return [spelling for option in self._shared() for spelling in option.opts]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As every command writes it."""
+        write_page(self, self.everywhere, ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -61,3 +83,13 @@ class LazyGroup(click.Group):
         """From the table alone: nothing is imported to write a help page."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.short_help) for name, lazy in self.lazy.items()])
+
+
+def _complete_values(command: click.Command) -> None:
+    """Gives each parameter the values of this machine."""
+    from sentinel_core.cli import values
+
+    for parameter in command.params:
+        found = values.of(command, parameter)
+        if found is not None:
+            parameter.shell_complete = partial(values.answer, found)  # type: ignore[method-assign]  # click takes them in constructors alone

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import sys
+import os
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from sentinel_core.cli.app import App, shared_options
+from sentinel_core.cli.entry import main  # noqa: F401 -- what is installed already begins here
 from sentinel_core.cli.exits import Exit, code_of, is_foreseen, next_step_of
-from sentinel_core.cli.lazy import Lazy, LazyGroup
+from sentinel_core.cli.lazy import COMPLETING, Lazy, LazyGroup
 from sentinel_core.cli.output import OutputError
 
 PROGRAM = "sentinelctl"
@@ -22,14 +22,23 @@ COMMANDS = {
     "doctor": Lazy("sentinel_core.cli.doctor:doctor", "Check settings, stores, rules, outbox and audit store."),
     "rules": Lazy("sentinel_core.cli.rules:rules", "Validate, compare, explain and roll back rules."),
     "sync": Lazy("sentinel_core.cli.sync:sync", "Keep a store at what is committed on a branch."),
+    "lock": Lazy("sentinel_core.cli.lock:lock", "Locks of stores: list, hold, release, break."),
     "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
     "instances": Lazy("sentinel_core.cli.instances:instances", "Running services, and which rules they have."),
     "biz": Lazy("sentinel_core.cli.biz:biz", "Watch business metrics, and draw thresholds from what was seen."),
+    "config": Lazy("sentinel_core.cli.config:config", "Contexts: settings under a name, to choose from."),
     "engine": Lazy("sentinel_core.cli.engine:engine", "Look into the engine."),
     "completion": Lazy("sentinel_core.cli.completion:completion", "Print the completion script for a shell."),
     "version": Lazy("sentinel_core.cli.version:version", "Print the version of this program and what it runs on."),
 }
 HELP = """Control plane for Sentinel-style traffic rules.
+
+\b
+sentinelctl demo                                     the whole loop, without a server
+sentinelctl rules validate                           the rules as code of this folder
+sentinelctl rules diff                               what was committed against what is live
+sentinelctl rules publish --yes                      what was committed into the store
+sentinelctl audit who payment_invoke --since 2h      who changed it, from what to what
 
 Data goes to stdout, talk to stderr. The flags below may stand anywhere on the line.
 
@@ -42,14 +51,13 @@ Exit codes: 0 done · 1 differences · 2 error · 3 refused by a guard · 4 perm
 cli = LazyGroup(PROGRAM, help=HELP, lazy=COMMANDS, shared=shared_options)
 
 
-def main() -> NoReturn:
-    """The entry point of the installed command."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: Sequence[str]) -> int:
     """One run; gives the exit code. Nothing is raised, and nothing is left in a buffer that fails at exit."""
     app = App()
+    if COMPLETING in os.environ:
+        from sentinel_core.cli.shells import get_ready
+
+        get_ready()
     try:
         code = _run(app, list(arguments))
         app.out.flush()

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -41,6 +41,8 @@ class View:
     """What `-o name` prints, for a shell loop."""
     lines: Lines
     """For people: called with True for `-o wide`, gives lines as spans."""
+    forms: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """Further forms that this command has, by name: the text of each."""
 
 
 class OutputError(Exception):
@@ -50,9 +52,12 @@ class OutputError(Exception):
 class Output:
     """Writes views and talk. One per run of the program; not thread-safe."""
 
-    def __init__(self, *, form: str = "table", json_into: Path | None = None, colour: bool = True) -> None:
+    def __init__(
+        self, *, form: str = "table", json_into: Path | None = None, colour: bool = True, pager: bool = True
+    ) -> None:
         self.form = form
         self.json_into = json_into
+        self._may_page = pager
         self._stdout = _Stream(sys.stdout, colour=colour)
         self._stderr = _Stream(sys.stderr, colour=colour)
 
@@ -71,6 +76,8 @@ class Output:
             _write_whole(self.json_into, to_json(_document(view), ascii_only=False, indent=2) + "\n")
         if self.form in ("table", "wide"):
             self._page([self._stdout.render(line) for line in view.lines(self.form == "wide")])
+        elif self.form in view.forms:
+            self._stdout.write(view.forms[self.form]())
         else:
             for text in self._machine(view):
                 self._stdout.write(text + "\n")
@@ -175,14 +182,21 @@ class Output:
             self._stdout.write(text)
             return
         self._stdout.flush()
-        subprocess.run(pager, input=text, encoding="utf-8", errors="backslashreplace", check=False)
+        # As Git does: `less` shows colours, and ends where all fits on the screen, unless somebody set it up otherwise.
+        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+        subprocess.run(pager, input=text, encoding="utf-8", errors="backslashreplace", check=False, env=environment)
 
     def _pager(self, height: int) -> list[str] | None:
+        """The command, in the words of a shell; None where nothing is long, or nobody sits at a terminal."""
         is_plain = not self._stdout.unicode or os.environ.get("TERM", "") in ("", "dumb")
-        if is_plain or not self._stdout.terminal or height < shutil.get_terminal_size().lines:
+        if not self._may_page or is_plain or not self._stdout.terminal or height < shutil.get_terminal_size().lines:
             return None
-        command = shlex.split(os.environ.get("PAGER", "less -FRX"))
-        return command if command and shutil.which(command[0]) else None
+        named = next((os.environ[name] for name in ("SENTINEL_PAGER", "PAGER") if name in os.environ), "less")
+        try:
+            command = shlex.split(named)
+        except ValueError:  # a quote that does not end
+            return None
+        return command if command and command != ["cat"] and shutil.which(command[0]) else None
 
 
 class _Stream:

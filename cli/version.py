@@ -19,20 +19,28 @@ DISTRIBUTION = "sentinel-control-plane"
 @output_options
 @pass_app
 def version(app: App) -> None:
-    """Print the version of this program and what it runs on."""
-    facts = {
+    """Print the version of this program and what it runs on.
+
+    \b
+    sentinelctl version
+    sentinelctl version -o json
+    """
+    facts: dict[str, str | None] = {
         "version": product_version(),
         "engine": engine_build(),
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "platform": platform.platform(),
+        "context": app.context.shown or None,
     }
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
         yield (f"sentinelctl {facts['version']}",)
         yield (f"engine {facts['engine']}, {facts['implementation']} {facts['python']}, {facts['platform']}",)
+        if facts["context"]:
+            yield (f"context {facts['context']}, from {app.context.origin}",)
 
-    app.out.show(View(document=facts, items=[facts], names=[facts["version"]], lines=lines))
+    app.out.show(View(document=facts, items=[facts], names=[product_version()], lines=lines))
 
 
 def product_version() -> str:

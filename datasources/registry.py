@@ -36,15 +36,15 @@ class Scheme:
 
 @cache
 def schemes() -> Mapping[str, Scheme]:
-    """Every scheme that can be opened here, by name."""
+    """Every scheme that can be opened here, by name; a name of ours is ours."""
     from importlib.metadata import entry_points  # slow to import, and only needed here
 
     package = importlib.import_module("sentinel_core.datasources")
     modules = (
         importlib.import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)
     )
-    found = [scheme for module in modules if isinstance(scheme := getattr(module, "SCHEME", None), Scheme)]
-    found += [point.load() for point in entry_points(group=ENTRY_POINTS)]
+    found = [point.load() for point in entry_points(group=ENTRY_POINTS)]
+    found += [scheme for module in modules if isinstance(scheme := getattr(module, "SCHEME", None), Scheme)]
     return {name: scheme for scheme in found for name in scheme.names}
 
 
@@ -67,7 +67,20 @@ def open(uri: str, **options: Any) -> Readable:  # noqa: A001 - datasources.open
     return scheme.open(parsed, **values)
 
 
+@cache
+def _own(name: str) -> Scheme | None:
+    """The scheme of a module here that is called like it, found without loading every other store."""
+    package = importlib.import_module("sentinel_core.datasources")
+    stem = name.partition("+")[0]
+    if stem not in {each.name for each in pkgutil.iter_modules(package.__path__)}:
+        return None
+    scheme = getattr(importlib.import_module(f"{package.__name__}.{stem}"), "SCHEME", None)
+    return scheme if isinstance(scheme, Scheme) and name in scheme.names else None
+
+
 def _scheme(name: str, shown: str) -> Scheme:
+    if (ours := _own(name)) is not None:
+        return ours
     known = schemes()
     if name in known:
         return known[name]

@@ -2,15 +2,17 @@
 
     SettingsError     every problem found, each with the file and line, or the variable, that it comes from
 
-Precedence: flag > environment > project file (`sentinel.yaml`) > user file (`~/.config/sentinel/sentinel.yaml`) >
-default. Names are camelCase in the file (`lastKnownGood`) and `SENTINEL_LAST_KNOWN_GOOD` in the environment, with `__`
-between levels (`SENTINEL_AUDIT__OUTBOX`). A value may be read from a file: `SENTINEL_STORES_FILE=/run/secrets/stores`
-or `storesFile: …`; a credential is taken from the environment or from such a file, and refused in a settings file.
-Relative paths are relative to the file they stand in, those of the environment and of flags to the working directory.
+Precedence: flag > context in use > environment > project file (`sentinel.yaml`) > user file
+(`~/.config/sentinel/sentinel.yaml`) > default. Names are camelCase in the file (`lastKnownGood`) and
+`SENTINEL_LAST_KNOWN_GOOD` in the environment, with `__` between levels (`SENTINEL_AUDIT__OUTBOX`). A value may be read
+from a file: `SENTINEL_STORES_FILE=/run/secrets/stores` or `storesFile: …`; a credential is taken from the environment
+or from such a file, and refused in a settings file. Relative paths are relative to the file they stand in, those of the
+environment and of flags to the working directory.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from sentinel_core.freeze import Freeze
 from sentinel_core.settings_sources import gather
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -160,6 +163,18 @@ class Guards(_Part):
     )
     max_rules: int = Field(default=100_000, gt=0, description="Rules in one kind.")
     max_bytes: Size = Field(default=10 * 2**20, description="Size of one text, e.g. 10MiB.")
+    freeze: tuple[Freeze, ...] = Field(default=(), description="When nothing is published; see docs/guards.md.")
+
+
+class Owner(_Part):
+    """Which resources are whose."""
+
+    team: str = Field(min_length=1, description="Name of the team.")
+    resources: tuple[str, ...] = Field(default=(), description="Globs of its resources.")
+    paths: tuple[str, ...] = Field(default=(), description="Globs of its rule files, relative to the rules' folder.")
+    actors: tuple[str, ...] = Field(
+        default=(), description="Globs of the authors who may change its resources; none: everybody."
+    )
 
 
 class Settings(_Part):
@@ -195,6 +210,13 @@ class Settings(_Part):
         min_length=1,
         description="Folder in which running services tell `sentinelctl` of themselves; null: they do not.",
     )
+    workers: int | None = Field(
+        default=None, gt=0, description="Threads that serve in one process; remarks on rules that queue count with it."
+    )
+    request_timeout: Duration | None = Field(
+        default=None,
+        description="How long callers wait for an answer, e.g. 3s; remarks on rules that queue look at it.",
+    )
     collectors: tuple[str, ...] = Field(
         default=(), repr=False, description="Where gauges of business metrics come from, each METRIC=URI."
     )
@@ -205,21 +227,32 @@ class Settings(_Part):
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
     observe: Observe = Field(default_factory=Observe, description="Recording of business metrics.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")
+    owners: tuple[Owner, ...] = Field(default=(), description="Which team's resources are which; the first one counts.")
+    production: bool = Field(
+        default=False, description="Whether a publish is confirmed by typing the name of the context."
+    )
     timeout: Duration = Field(default=5.0, description="Longest wait for one store or for a clean close, e.g. 5s.")
 
 
-def set_by_somebody(config: Path | None = None) -> Mapping[tuple[str, ...], str]:
+def set_by_somebody(config: Path | None = None, context: str | None = None) -> Mapping[tuple[str, ...], str]:
     """What stands in a file or in the environment: the names of the fields, with file and line or the variable."""
-    origins = gather(Settings, config, {}).origins
+    origins = gather(Settings, config, {}, _used(context)).origins
     return {location: origin for location, origin in origins.items() if origin != "default"}
 
 
-def load_settings(config: Path | None = None, *, flags: Mapping[str, Any] | None = None) -> Settings:
-    """Finds, reads, merges and validates. `config` replaces the project file; `flags` are fields by name.
+def _used(context: str | None) -> str:
+    return os.environ.get("SENTINEL_CONTEXT", "") if context is None else context
+
+
+def load_settings(
+    config: Path | None = None, *, flags: Mapping[str, Any] | None = None, context: str | None = None
+) -> Settings:
+    """Finds, reads, merges and validates. `config` replaces the project file; `flags` are fields by name; `context` is
+    the one in use: empty for none, None for that of `SENTINEL_CONTEXT`.
 
     Raises SettingsError with all problems, not the first one.
     """
-    found = gather(Settings, config, flags or {})
+    found = gather(Settings, config, flags or {}, _used(context))
     problems = list(found.problems)
     try:
         settings = Settings(**found.values)

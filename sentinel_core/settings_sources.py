@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from sentinel_core.masking import MASK, mask_uri
 
 PROJECT_FILE = "sentinel.yaml"
 ENV_PREFIX = "SENTINEL_"
-NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_PURE", "SENTINEL_TRACES"}
+CONTEXTS = "contexts"
+"""What holds settings by name in a file; it is no setting itself."""
+NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_CONTEXT", "SENTINEL_PAGER", "SENTINEL_PURE", "SENTINEL_TRACES"}
 """Variables with our prefix that other parts read."""
+_CONTEXT_NAME = re.compile(r"\w[\w.@+-]*")
 
 Location = tuple[str, ...]
 _PATHS: tuple[Location, ...] = (
@@ -30,6 +34,8 @@ _PATHS: tuple[Location, ...] = (
     ("audit", "checkpoints"),
     ("observe", "file"),
 )
+_OBJECTS: tuple[Location, ...] = (("guards", "freeze"), ("owners",))
+"""Lists of objects; in a variable they are JSON."""
 _LISTS: tuple[Location, ...] = (("stores",), ("collectors",), ("audit", "redact"))
 _URIS: tuple[Location, ...] = (("stores",), ("bootstrap",), ("audit", "store"))
 _KEYS: tuple[Location, ...] = (("audit", "signing_key"), ("audit", "redact_key"))
@@ -43,6 +49,7 @@ class Found:
     problems: list[str] = field(default_factory=list)
     origins: dict[Location, str] = field(default_factory=dict)
     """`sentinel.yaml:7:3` or `SENTINEL_AUDIT__OUTBOX`, by field names."""
+    contexts: dict[str, ContextText] = field(default_factory=dict)
 
     def merge(self, location: Location, value: object, origin: str) -> None:
         """Sets one leaf; later calls win."""
@@ -56,16 +63,23 @@ class Found:
     def describe(self, problem: Mapping[str, Any]) -> str:
         """One pydantic problem as `origin: setting: what is wrong and what to write`."""
         location = tuple(str(part) for part in problem["loc"])
-        names = tuple(part for part in location if not part.isdigit())
-        origin = next(
-            (self.origins[names[:end]] for end in range(len(names), 0, -1) if names[:end] in self.origins), None
-        )
+        ends = range(len(location), 0, -1)
+        origin = next((self.origins[location[:end]] for end in ends if location[:end] in self.origins), None)
         text = f"{dotted(location)}: {_words(problem)}"
         return f"{origin}: {text}" if origin else text
 
 
-def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]) -> Found:
-    """Reads all sources from the weakest to the strongest."""
+@dataclass(frozen=True, slots=True)
+class ContextText:
+    """One context, with the file that it stands in."""
+
+    data: Mapping[str, Any]
+    base: Path
+    origins: Mapping[Location, str]
+
+
+def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any], context: str = "") -> Found:
+    """Reads all sources from the weakest to the strongest. `context`: the one in use, empty for none."""
     found = Found()
     project = settings_file(config)
     base = project.absolute().parent if project is not None else Path.cwd()
@@ -77,6 +91,7 @@ def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any]
     if project is not None:
         _read_file(model, project, found)
     _read_environment(model, found)
+    _read_contexts(model, context, found)
     for name, value in flags.items():
         found.merge((name,), anchored((name,), value, Path.cwd()), f"--{name.replace('_', '-')}")
     return found
@@ -132,7 +147,41 @@ def _read_file(model: type[BaseModel], path: Path, found: Found) -> None:
     except ValueError as error:
         found.problems.append(str(error))
     else:
-        _FileWalk(path.absolute().parent, origins, found).walk(model, data, (), ())
+        base = path.absolute().parent
+        _take_contexts(data, base, origins, found)
+        _FileWalk(base, origins, found).walk(model, data, (), ())
+
+
+def _take_contexts(data: dict[str, Any], base: Path, origins: Mapping[Location, str], found: Found) -> None:
+    """Takes them out of the tree; one of the project's stands for one of the user's with the same name."""
+    written = data.pop(CONTEXTS, None)
+    if written is not None and not isinstance(written, dict):
+        found.problems.append(f"{origins[(CONTEXTS,)]}: {CONTEXTS}: write `name: {{setting: value}}` lines below it")
+        return
+    for name, settings in (written or {}).items():
+        origin = origins[(CONTEXTS, name)]
+        if not is_context_name(name):
+            found.problems.append(f"{origin}: {CONTEXTS}: a name is letters, digits and . _ @ + - without blanks")
+        elif settings is not None and not isinstance(settings, dict):
+            found.problems.append(f"{origin}: {CONTEXTS}.{name}: write `name: value` lines below it")
+        else:
+            found.contexts[name] = ContextText(settings or {}, base, origins)
+
+
+def _read_contexts(model: type[BaseModel], used: str, found: Found) -> None:
+    """Merges the one in use; the others are looked at for mistakes, and no file that they name is read."""
+    for name, each in found.contexts.items():
+        into = found if name == used else Found(problems=found.problems)
+        _FileWalk(each.base, each.origins, into, reads=name == used).walk(model, each.data, (CONTEXTS, name), ())
+    if used and used not in found.contexts:
+        known = near(used, found.contexts) if found.contexts else "; no settings file has contexts"
+        name = used if is_context_name(used) else MASK
+        found.problems.append(f"there is no context {name}{known} (sentinelctl config get-contexts lists them)")
+
+
+def is_context_name(name: str) -> bool:
+    """What can be told apart from a store's URI and from an option, and needs no quotes in a shell."""
+    return len(name) <= 100 and _CONTEXT_NAME.fullmatch(name) is not None
 
 
 def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict[Location, str]]:
@@ -173,8 +222,11 @@ def _plain(node: Any, above: Location, name: str, origins: dict[Location, str]) 
             line, column = node.lc.key(key)
             origins[(*above, str(key))] = f"{name}:{line + 1}:{column + 1}"
         return {str(key): _plain(value, (*above, str(key)), name, origins) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value, above, name, origins) for value in node]
+    if isinstance(node, CommentedSeq):
+        for index in range(len(node)):
+            line, column = node.lc.item(index)
+            origins[(*above, str(index))] = f"{name}:{line + 1}:{column + 1}"
+        return [_plain(value, (*above, str(index)), name, origins) for index, value in enumerate(node)]
     for kind in (bool, int, float, str):  # ruamel's own scalar classes carry formatting along
         if isinstance(node, kind):
             return kind(node)
@@ -188,6 +240,8 @@ class _FileWalk:
     base: Path
     origins: Mapping[Location, str]
     found: Found
+    reads: bool = True
+    """Whether files that hold one value are read."""
 
     def walk(self, model: type[BaseModel], data: Mapping[str, Any], keys: Location, above: Location) -> None:
         """`keys` as written lead to `data`, `above` are the field names they stand for."""
@@ -201,11 +255,19 @@ class _FileWalk:
                 text = f"{origin}: {'.'.join((*map(camel, above), _shown(key)))}: unknown setting{near(key, names)}"
                 self.found.problems.append(text)
             elif stem is not None:
-                _take_from_file((*above, stem), self.base / str(value), origin, self.found)
+                if self.reads:
+                    _take_from_file((*above, stem), self.base / str(value), origin, self.found)
             elif part is not None and isinstance(value, dict):
                 self.walk(part, value, (*keys, key), (*above, str(name)))
             else:
                 self._leaf((*above, str(name)), value, origin)
+                self._within((*keys, key), (*above, str(name)))
+
+    def _within(self, keys: Location, location: Location) -> None:
+        """Where the items of a list stand, and what is in them."""
+        for place, origin in self.origins.items():
+            if len(place) > len(keys) and place[: len(keys)] == keys:
+                self.found.origins[(*location, *place[len(keys) :])] = origin
 
     def _leaf(self, location: Location, value: object, origin: str) -> None:
         if _holds_password(value) or (location in _KEYS and value is not None):
@@ -239,7 +301,12 @@ def _take_from_file(location: Location, path: Path, origin: str, found: Found) -
 
 
 def _from_text(location: Location, text: str) -> object:
-    """A list stands on lines or separated by blanks; everything else is one value."""
+    """A list stands on lines or separated by blanks; one of objects is JSON; everything else is one value."""
+    if location in _OBJECTS:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text  # which is no list: the validation says so
     return tuple(text.split()) if location in _LISTS else text
 
 
@@ -278,7 +345,7 @@ def leaves(model: type[BaseModel], above: Location = ()) -> Iterator[tuple[Locat
 
 def _part_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     annotation = model.model_fields[name].annotation
-    kinds = (annotation, *get_args(annotation))
+    kinds = (annotation, *(get_args(annotation) if get_origin(annotation) is not tuple else ()))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
@@ -319,5 +386,6 @@ _WANTED = {
     "model_type": "write `name: value` lines below it",
     "dict_type": "write `name: value` lines below it",
     "missing": "is needed here",
+    "extra_forbidden": "there is no such name here",
 }
 """By pydantic's type of problem, where its own words are Python's."""

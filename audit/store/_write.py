@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from sentinel_core.audit.chain import COLUMNS, START, link
+from sentinel_core.audit.chain import COLUMNS, START, link_new
 from sentinel_core.audit.event import RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed
 from sentinel_core.audit.store._packing import pack
@@ -100,7 +100,7 @@ class Writer:
             for place, (action, kind, resource, rule, field, old, new) in enumerate(indexed)
         ]
         number, previous = self._heads.get(source, (0, START))
-        made = link(previous, number + 1, data, columns, rows)
+        made = link_new(previous, number + 1, data, tuple(columns), rows)
         self._heads[source] = (number + 1, made)
         self._known[columns.id, source] = self._last
         self._events.append((self._last, number + 1, previous, made, *columns))

@@ -20,4 +20,15 @@ COMMANDS = {
     "hash": Lazy(f"{_HERE}.hash:hash_value", "What stands in events for a value that is redacted."),
 }
 
-audit = LazyGroup("audit", help="Who changed which rule, when and why.", lazy=COMMANDS, shared=shared_options)
+audit = LazyGroup(
+    "audit",
+    help="""Who changed which rule, when and why.
+
+    \b
+    sentinelctl audit who payment_invoke --field count --since 2h
+    sentinelctl audit query "kind:flow author:chen" --since yesterday
+    sentinelctl audit tail -f
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
+)

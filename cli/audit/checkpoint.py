@@ -30,6 +30,10 @@ from sentinel_core.cli.text import Span, plural
 def checkpoint(app: App, every: float | None) -> None:
     """Sign how far the chain of each source has come, and append it to the file of audit.checkpoints.
 
+    \b
+    sentinelctl audit checkpoint
+    sentinelctl audit checkpoint --every 10m
+
     By it `audit verify` can tell that events were taken from the end, or that a chain was made anew. Run it by a timer
     or with --every, and keep the file and the key where nobody who writes the store can write.
     """

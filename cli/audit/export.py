@@ -51,6 +51,10 @@ def export(
     """Write events for other programs, in the order in which the store took them.
 
     \b
+    sentinelctl audit export -o events.ndjson
+    sentinelctl audit export type:changed --format csv --since 30d -o changes.csv
+
+    \b
     ndjson           each event whole, as CloudEvents, a line each
     csv, parquet     a row a change, as `audit query` finds them
 

@@ -23,6 +23,10 @@ from sentinel_core.cli.text import Span
 def hash_value(app: App, value: str, event_id: str | None) -> None:
     """What stands in events for VALUE, where its field is redacted with the key of audit.redactKey.
 
+    \b
+    sentinelctl audit hash mobile-app
+    sentinelctl audit hash - --event 939b21ac < value.txt
+
     Where VALUE is a dash it is read from standard input, which keeps it out of the history of the shell. With --event
     the exit code tells whether it is there: 0 it is, 1 it is not.
     """

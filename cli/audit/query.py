@@ -37,6 +37,10 @@ def query(
     """Search the changes of rules, newest first.
 
     \b
+    sentinelctl audit query order_create --since 2h
+    sentinelctl audit query "author:chen count>300" --limit 5
+
+    \b
     TERMs must all hold:
       order_create  resource:order-*   a resource, * is any text
       field:count  kind:flow  author:chen  channel:git  commit:9f1c2ab  env:prod

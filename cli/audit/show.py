@@ -30,6 +30,10 @@ _FACTS = (
 def show(app: App, event_id: str, zone: str | None) -> None:
     """One change whole: every fact, the patch, and the inverse that would undo it.
 
+    \b
+    sentinelctl audit show 939b21ac
+    sentinelctl audit show 939b21ac -o json
+
     ID as `audit query` and `audit who` print it; its first 8 characters are enough where they are unique.
     """
     with opened(app) as store:

@@ -49,6 +49,10 @@ from sentinel_core.cli.text import Span, Styled, plural
 def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None, folder: Path | None) -> None:
     """Walk through every event: are they as they were written, all of them, in their order?
 
+    \b
+    sentinelctl audit verify
+    sentinelctl audit verify --segments segments
+
     Goes on after a failure and names each: gap, duplicate, reordered, hash mismatch, bad signature, truncated after,
     bad segment.
     Exit code 0: sound; 2: tampered with.

@@ -50,6 +50,11 @@ def who(
 ) -> None:
     """Who changed the rules of a resource, when, by which channel and commit, from what to what, and why.
 
+    \b
+    sentinelctl audit who payment_invoke
+    sentinelctl audit who payment_invoke --field count --since "last monday"
+    sentinelctl audit who payment_invoke --at 2026-11-25T14:00+08:00
+
     TIME is RFC 3339 (2026-11-25T14:00+08:00), a date, a duration (2h) or a phrase, English or Chinese: "last wednesday
     12:00", 上周三下午. The window that was understood is told on stderr with its time zone. Without one, all is told.
     RESOURCE may hold * for any text.

@@ -12,5 +12,13 @@ COMMANDS = {
 }
 
 biz = LazyGroup(
-    "biz", help="Watch business metrics, and draw thresholds from what was seen.", lazy=COMMANDS, shared=shared_options
+    "biz",
+    help="""Watch business metrics, and draw thresholds from what was seen.
+
+    \b
+    sentinelctl biz observe PAY_FAIL_RATE
+    sentinelctl biz suggest PAY_FAIL_RATE --resource order_create
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
 )

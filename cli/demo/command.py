@@ -35,6 +35,10 @@ BEFORE, AFTER, TYPO = "count: 20\n", "count: 25\n", "count: 2O\n"
 def demo(app: App, keep: str | None) -> None:
     """Show the whole loop on this machine, without any server: about twenty seconds.
 
+    \b
+    sentinelctl demo
+    sentinelctl demo --keep my-demo      leaves the folder, to look at
+
     A Git repository with rules, a guarded service under load, a threshold changed by a commit, a bad commit refused, a
     rollback, and the answer to "who changed it, from what to what?". Every figure is measured while you watch.
     """

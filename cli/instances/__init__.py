@@ -11,5 +11,13 @@ COMMANDS = {
 }
 
 instances = LazyGroup(
-    "instances", help="Running services, and which rules they have.", lazy=COMMANDS, shared=shared_options
+    "instances",
+    help="""Running services, and which rules they have.
+
+    \b
+    sentinelctl instances list
+    sentinelctl instances list --not-at 9f1c2ab34d5e      who does not run it yet
+    """,
+    lazy=COMMANDS,
+    shared=shared_options,
 )

@@ -25,6 +25,10 @@ from sentinel_core.rules.ruleset import SHORT
 def list_(app: App, revision: str | None) -> int:
     """Every service of this machine that shares the folder `status` of the settings.
 
+    \b
+    sentinelctl instances list
+    sentinelctl instances list --not-at 9f1c2ab34d5e      who does not run it yet
+
     STATE is the worst of its stores, or dead (the process has ended) or silent (it has not written for 6 s).
     LAG: for how long its rules may be behind a store. SEEN: how old its words are.
 

@@ -32,6 +32,10 @@ from sentinel_core.rules.ruleset import SHORT
 def show(app: App, name: str) -> None:
     """One service of this machine: its kinds, its stores, their states, ages and last errors.
 
+    \b
+    sentinelctl instances show order-1
+    sentinelctl instances show order-1 -o json
+
     INSTANCE as `instances list` prints it, how it begins where that is one only, or the id of its process.
     """
     folder, instances = found(app)

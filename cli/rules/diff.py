@@ -48,6 +48,11 @@ class Difference:
 def diff(app: App, old: str | None, new: str | None, kind: Kind | None) -> int:
     """Compare any two sets of rules field by field.
 
+    \b
+    sentinelctl rules diff                       the last commit against what is live
+    sentinelctl rules diff git:HEAD~1 git:HEAD
+    sentinelctl rules diff history:1 live
+
     A and B: git:REV, live (the stores of the settings), history:N, a store URI, a path, or - for stdin; default: Git
     HEAD against live. Only the meaning counts: order, defaults written out, comments and line ends are no difference.
 

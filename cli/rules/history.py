@@ -82,6 +82,10 @@ class Entry:
 def history(app: App, store: str | None, kind: Kind | None, limit: int, before: int | None, patch: bool) -> None:
     """Revisions of a store in which the rules changed, newest first: who, when, why, and who ran them.
 
+    \b
+    sentinelctl rules history
+    sentinelctl rules history --limit 5 -o json
+
     Number 1 is the oldest and a number never changes its meaning, so it can be used in `diff history:N` and in
     `rollback --to N`. What the store remembers is joined with what the audit store was told: revisions that the store
     has forgotten are still here.

@@ -12,20 +12,23 @@ import click
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
+from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
+from sentinel_core.cli.rules import reverting
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
-from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.options import kind_option, lock_option, store_option
 from sentinel_core.cli.rules.past import Past, past
 from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
 from sentinel_core.cli.stores import history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Readable, Reading, Writable, Written
-from sentinel_core.masking import mask_text
-from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, release
+from sentinel_core.masking import mask_text, mask_uri
+from sentinel_core.publishing.make import freezes
+from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
 from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import (
     Kind,
@@ -82,8 +85,10 @@ class Step:
     help="Why; goes into the commit and the audit (default: names the revision).",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
+@click.option("--open-revert", is_flag=True, help="Revert it in Git, too: a commit on the new branch revert-COMMIT.")
 @store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
+@lock_option
 @wait_options
 @output_options
 @pass_app
@@ -95,11 +100,18 @@ def rollback(
     steps: int | None,
     reason: str | None,
     dry_run: bool,
+    open_revert: bool,
     store: str | None,
     kind: Kind | None,
+    under: str | None,
     **options: Any,
 ) -> int:
     """Bring back the rules of an older revision as a new one.
+
+    \b
+    sentinelctl rules rollback --dry-run                          what one step back would change
+    sentinelctl rules rollback --reason "error rate after 1.4"
+    sentinelctl rules rollback --to 2
 
     Shows the difference, asks, then writes a NEW revision whose rules are those of the older one; the history keeps
     both. In a Git store that is one commit by the caller, made only if nobody else has committed since (otherwise exit
@@ -117,6 +129,10 @@ def rollback(
         done_before = _rolled_back_before(revisions) if one_step else None
         if done_before is not None:
             app.out.say(done_before)
+            if open_revert:
+                newest = revisions[revisions.newest]
+                bad = _of_commit(source, item, revisions, str(newest.provenance.rollback_of))
+                reverting.open_revert(app, source, item, bad, newest, reason)
             return Exit.DONE
         standing = source.read(item)
         target, name = _target(source, item, revisions, standing, number, commit, steps)
@@ -129,12 +145,19 @@ def rollback(
             return Exit.DONE
         reason = reason and mask_text(reason)
         _check_quarantine(source, item, step)
+        _say_freeze(app)
         with prepared(app, source, wait) as waiting:
             _confirm(app, step, source.uri)
-            with _under_quarantine(app, source, item, step, reason):
+            with (
+                locked(app, source, mask_uri(source.uri), [item], "rollback", reason, under) as lock,
+                _under_quarantine(app, source, item, step, reason),
+            ):
+                lock.check(item)
                 written = _write(app, source, item, step, reason)
             found = waiting.for_revision(item, written.texts, step.restored, written.version) if waiting else None
             app.out.show(_view(step, written=written, number=max(revisions) + 1, found=found))
+            if open_revert:
+                reverting.open_revert(app, source, item, step.standing, step.target, reason)
             if waiting and found:
                 waiting.end(found)
     return Exit.DONE
@@ -322,6 +345,12 @@ def _write(app: App, source: Readable, item: Item, step: Step, reason: str | Non
     return source.write(item, step.target.texts, expected=expected, provenance=provenance)
 
 
+def _say_freeze(app: App) -> None:
+    """A rollback goes on: what it brings back has run before, and an incident does not wait for the end of a freeze."""
+    for each in freezes(app.settings.guards.freeze, app.settings.environment, utc_now()):
+        app.out.say(f"note: {each.text}; a rollback is not kept from it")
+
+
 def _check_quarantine(source: Readable, item: Item, step: Step) -> None:
     """What was rolled back once does not come back by another rollback either."""
     sets = parse_revision(step.target, item.kinds)
@@ -343,19 +372,18 @@ def _under_quarantine(app: App, source: Readable, item: Item, step: Step, reason
     found = [
         Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
     ]
+    added: Sequence[Quarantined] | None = None
     try:
-        kept = not found or add(source, item, found)
+        added = add(source, item, found) if found else []
     except DatasourceError as error:
         app.out.say(f"warning: not put under quarantine, so it may be published again: {error}")
-        kept = False
     try:
         yield
     except BaseException:
-        for each in found if kept else ():
-            with suppress(DatasourceError):
-                release(source, item, each.digest, "the rollback failed")
+        with suppress(DatasourceError):
+            take_back(source, item, added or (), "the rollback failed")
         raise
-    if found and kept:
+    if found and added is not None:
         names = ", ".join(f"{each.kind} {each.digest[:12]}" for each in found)
         app.out.say(f"Under quarantine until released: {names}")
 

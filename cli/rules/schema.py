@@ -17,6 +17,10 @@ from sentinel_core.rules import Kind, json_schema
 def schema(app: App, kind: Kind | None) -> None:
     """Print the JSON Schema (draft-07) of the rules.
 
+    \b
+    sentinelctl rules schema > sentinel.schema.json
+    sentinelctl rules schema --kind flow
+
     Editors use it: save it and write `# yaml-language-server: $schema=FILE` on the first line of the rules.
     """
     app.out.write_bytes((json.dumps(json_schema(kind), indent=2) + "\n").encode())

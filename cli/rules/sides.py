@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -43,6 +43,8 @@ class Side:
     """Rules that are not in force, because another store has the last word on their resource; with their store."""
     texts: tuple[SourceText, ...] = ()
     """What the rules were read from, where all of them stand in one document."""
+    files: tuple[SourceText, ...] = ()
+    """All that they were read from, where those are files."""
 
     def store_of(self, rule: Rule) -> str | None:
         """The URI of the store that a rule is from; None where there is only one."""
@@ -134,7 +136,8 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
             else:
                 parts.append((each, item.kinds))
         titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
-        return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, tuple(absent))
+        side = _of_store(source, _side(", ".join(titles), parts)) if parts else None
+        return _Stored(source.uri, side, tuple(absent))
 
 
 def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
@@ -146,12 +149,17 @@ def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Si
                 f"history:{number}: there is no such revision; the newest is {max(revisions, default=0)}",
                 next_step="sentinelctl rules history    (lists them with their numbers)",
             )
-        return _side(title_of(source, revision), [(revision, item.kinds)])
+        return _of_store(source, _side(title_of(source, revision), [(revision, item.kinds)]))
+
+
+def _of_store(source: Readable, side: Side) -> Side:
+    """Keys of etcd and Nacos are nobody's files."""
+    return side if source.uri.startswith(("file:", "git")) else replace(side, files=())
 
 
 def _committed(app: App, rev: str, kind: Kind | None) -> Side:
     """The rules as code at a commit: of the repository around `rules`, else of the first Git store."""
-    with opened(app, _repository_uri(app)) as source:
+    with opened(app, repository_uri(app)) as source:
         parts = [(at_revision(source, item, rev), item.kinds) for item in source.items((kind,) if kind else KINDS)]
         found = [(reading, kinds) for reading, kinds in parts if not isinstance(reading, Absent)]
         if not found:
@@ -187,7 +195,8 @@ def _tracked_uri(path: Path) -> str | None:
     return f"git+file://{quote(str(top))}?ref=HEAD&path={quote(path.resolve().relative_to(top).as_posix())}"
 
 
-def _repository_uri(app: App) -> str:
+def repository_uri(app: App) -> str:
+    """Where the rules are committed. Raises BadSettings where no repository is known."""
     rules = Path(app.settings.rules)
     if (tracked := _tracked_uri(rules)) is not None:
         return tracked
@@ -213,6 +222,7 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
     revisions: list[Revision] = []
     overlays: list[str] = []
     texts: tuple[SourceText, ...] = ()
+    files: tuple[SourceText, ...] = ()
     for revision, kinds in parts:
         try:
             parsed = parse_revision(revision, kinds)
@@ -223,11 +233,12 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
                 code=Exit.INVALID_RULES,
             ) from rejection
         texts = () if revisions else revision.texts
+        files += revision.texts
         revisions.append(revision.without_content())
         overlays += sorted(overlays_among(each.name for each in revision.texts))
         for found_kind, ruleset in parsed.items():
             sets.setdefault(found_kind, ruleset)
-    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts)
+    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts, files=files)
 
 
 def title_of(source: Readable, revision: Revision) -> str:

@@ -19,10 +19,10 @@ from sentinel_core.datasources.contract import (
     SourceUnavailable,
     StopSignal,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target, is_token
 from sentinel_core.datasources.nacos.wire import ALIVE_S, Answer, Held, Request, Wire
 from sentinel_core.datasources.quoting import quoted
+from sentinel_core.locks import renew_lock_after_fork
 
 _T = TypeVar("_T")
 _LIVENESS = "/v3/admin/core/state/liveness"

@@ -30,7 +30,6 @@ from sentinel_core.datasources.contract import (
     Written,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.api import Api, md5
 from sentinel_core.datasources.nacos.client import Client
 from sentinel_core.datasources.nacos.history import at, editor, history, same_version, version_of
@@ -40,6 +39,7 @@ from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Transport, Value
 from sentinel_core.datasources.names import is_blank
 from sentinel_core.datasources.provenance import decode, encode, rules_digest
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MOST_BYTES = 10 * 2**20 - 2**14

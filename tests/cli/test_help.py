@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import click
 import pytest
 
 from sentinel_core.audit.store.sqlite import SqliteStore
+from sentinel_core.cli.app import App
 from sentinel_core.cli.lazy import LazyGroup
 from sentinel_core.cli.main import PROGRAM, cli
-from tests.cli.conftest import Project, Run
+from sentinel_core.cli.manual import pages
+from sentinel_core.cli.pages import page_of
+from tests.cli.conftest import FIRST, Project, Run, git
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +43,7 @@ IDS = [" ".join(path) for path in ALL]
 @pytest.mark.parametrize(("path", "command"), ALL.items(), ids=IDS)
 def test_every_command_and_every_option_has_help(path: tuple[str, ...], command: click.Command) -> None:
     assert command.help
-    assert command.help.strip().splitlines()[0].endswith((".", "?"))
+    assert page_of(command).what.endswith((".", "?"))
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{' '.join(path)} {parameter.opts[0]}"
@@ -53,6 +58,20 @@ def test_every_command_takes_the_global_flags_and_prints_its_help(path: tuple[st
     assert ended.code == 0
     for flag in ("--config", "--debug", "--no-color", "--no-input", "--yes"):
         assert flag in ended.out
+
+
+@pytest.mark.parametrize(("path", "command"), ALL.items(), ids=IDS)
+def test_help_says_what_then_shows_examples_then_options(
+    path: tuple[str, ...], command: click.Command, sentinelctl: Run
+) -> None:
+    page = page_of(command)
+    assert page.examples, "a `\\b` block in its docstring, of lines that hold sentinelctl"
+    told = sentinelctl(*path, "--help").out
+    parts = [" ".join(page.what.split()[:4]), "\nUsage: ", f"\nExamples:\n  {page.examples[0].line}", "\nOptions"]
+    places = [told.find(part) for part in parts]
+    assert places == sorted(places)
+    assert places[0] == 0
+    assert all(f"  {each.line}" in told for each in page.examples), "whole, to be copied"
 
 
 def test_the_table_of_a_group_says_what_the_command_says() -> None:
@@ -120,7 +139,8 @@ def examples() -> Iterator[str]:
     """What stands in quotes or after "e.g.", of texts and options; the terms of `audit query` are run by themselves."""
     for path, command in ALL.items():
         options = [each.help or "" for each in command.params if isinstance(each, click.Option)]
-        texts = options if path in {("audit", "query"), ("completion",)} else [command.help or "", *options]
+        page = page_of(command)
+        texts = options if path == ("audit", "query") else [page.what, *page.rest, *options]
         for found in _EXAMPLE.finditer(" ".join(" ".join(texts).split())):
             yield next(filter(None, found.groups()))
 
@@ -141,6 +161,85 @@ def asked(project: Project) -> None:
 def test_an_example_works_as_it_is_written(asked: None, sentinelctl: Run, example: str) -> None:
     ended = sentinelctl(*shlex.split(RUN[example].format(example)))
     assert ended.code == 0, ended.err
+
+
+LINES = [(path, each.line) for path, command in [((), cli), *ALL.items()] for each in page_of(command).examples]
+ELSEWHERE = {
+    "demo": "it is run by tests/e2e/test_demo.py",
+    "sync": "a repository of that name",
+    "audit ingest": "Kafka",
+    "audit init": "Kafka",
+    "audit tail -f": "it does not end",
+    "audit purge": "a folder of the system; above it is run with another",
+    "audit checkpoint": "it is run by tests/cli/test_audit_chain.py",
+    "rules drift git:v1.4": "a server",
+    "rules publish --yes --wait": "a fleet",
+}
+"""What examples need that a test of help does not have."""
+ENDS_WITH = {
+    "audit show 939b21ac": 2,
+    "audit hash": 78,
+    "instances show": 2,
+    "rules release": 64,
+    "lock release": 64,
+    "lock break": 64,
+    "rules rollback --lock": 5,
+    "biz": 78,
+}
+"""Where an example names something that is not there; all others do what they say."""
+
+
+def arguments_in(line: str) -> list[str]:
+    """Of `sentinelctl` in a line of a shell."""
+    inner = re.search(r"\$\((.*)\)", line)
+    words = shlex.split((inner[1] if inner else line).partition(f"{PROGRAM} ")[2])
+    ends = [index for index, word in enumerate(words) if word in ("|", ">", "<", ">>", ";")]
+    return words[: ends[0]] if ends else words
+
+
+@pytest.mark.parametrize(("path", "line"), LINES, ids=[line for _, line in LINES])
+def test_an_example_is_understood(here: Path, path: tuple[str, ...], line: str) -> None:
+    (here / "segments").mkdir()
+    words = arguments_in(line)
+    group: click.Command = cli
+    context = cli.make_context(PROGRAM, [*words], obj=App())
+    while isinstance(group, LazyGroup):
+        name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+        assert command is not None
+        context = command.make_context(name, rest, parent=context)
+        group = command
+
+
+@pytest.fixture
+def busy(asked: None, project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project in which the names of the examples stand for something."""
+    with (project.folder / "sentinel.yaml").open("a", encoding="utf-8") as file:
+        file.write(
+            "contexts:\n  staging: {environment: staging}\n  prod: {stores: [prod.yaml], guards: {maxJump: 3}}\n"
+        )
+    (project.folder / ".sentinel" / "context").write_text("staging", encoding="utf-8")
+    (project.folder / "segments").mkdir()
+    (project.folder / "sentinel-rules.yaml").write_text(FIRST, encoding="utf-8")
+    (project.folder / "flow.json").write_text("[]", encoding="utf-8")
+    (project.folder / "all.ndjson").write_text("", encoding="utf-8")
+    git(project.repo, "tag", "v1.4")
+    git(project.repo, "commit", "-q", "--allow-empty", "-m", "Nothing")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"[]")))
+    return project
+
+
+def runs() -> list[str]:
+    return [line for _, line in LINES if not any(f"{PROGRAM} {start}" in line for start in ELSEWHERE)]
+
+
+@pytest.mark.parametrize("line", runs())
+def test_an_example_does_what_it_says(busy: Project, sentinelctl: Run, line: str) -> None:
+    if "release.plan" in line and "apply" in line:
+        assert sentinelctl("rules", "plan", "history:1", "-o", "release.plan", "--reason", "why").code == 0
+    ended = sentinelctl(*arguments_in(line), "--yes")
+    expected = next((code for start, code in ENDS_WITH.items() if f"{PROGRAM} {start}" in line), 0)
+    tells_differences = any(word in line for word in (" diff", "--diff", "--check", "drift"))
+    assert ended.code == expected or (tells_differences and ended.code == 1), ended
 
 
 def terms() -> list[str]:
@@ -174,7 +273,7 @@ def test_help_imports_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("sentinel_core.cli.") for name in done.stderr.split()}
-    assert loaded == {"app", "encode", "exits", "lazy", "main", "output", "text"}
+    assert loaded == {"app", "encode", "entry", "exits", "lazy", "main", "output", "pages", "text"}
 
 
 def test_version_tells_what_it_runs_on(sentinelctl: Run) -> None:
@@ -191,10 +290,8 @@ def test_completion_prints_a_script_for_the_shell(sentinelctl: Run, shell: str) 
 
 
 def test_completion_completes_commands(process: Run) -> None:
-    ended = process(
-        script="export COMP_WORDS='sentinelctl rules va' COMP_CWORD=2 _SENTINELCTL_COMPLETE=bash_complete; $SENTINELCTL"
-    )
-    assert ended.out == "plain,validate\n"
+    ended = process(script="export COMP_LINE='sentinelctl rules va' _SENTINELCTL_COMPLETE=bash_complete; $SENTINELCTL")
+    assert ended.out.strip() == "plain,validate"
 
 
 @pytest.mark.parametrize("place", ["before", "after", "between"])
@@ -204,3 +301,26 @@ def test_global_flags_may_stand_anywhere(here: Path, sentinelctl: Run, place: st
     ended = sentinelctl(*line[place])
     assert ended.code == 78
     assert "other.yaml: cannot be read" in ended.err
+
+
+# -- the manual --------------------------------------------------------------------------------------------------------
+
+MANUAL = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "man").glob("*.1")}
+
+
+def test_the_manual_is_that_of_the_commands() -> None:
+    """`script/man` writes it anew."""
+    made = pages()
+    assert MANUAL.keys() == made.keys()
+    assert [name for name, text in made.items() if MANUAL[name] != text] == []
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed: no manual page is set here")
+def test_a_page_can_be_set() -> None:
+    pages_ = [str(ROOT / "docs" / "man" / name) for name in ("sentinelctl.1", "sentinelctl-audit-query.1")]
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-Kutf8", "-ww", *pages_], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert "上周三下午" in done.stdout
+    assert "sentinelctl audit query order_create --since 2h" in done.stdout

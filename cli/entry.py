@@ -1,0 +1,33 @@
+"""Where the installed command begins: before anything is imported that takes time, so that Ctrl-C is quiet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+def main() -> NoReturn:
+    """The entry point. While imports run, and at the end, an interrupt ends the process at once; in between it is an
+    exception, which `run` turns into words and the same code. A shell that told us to ignore it is obeyed."""
+    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeds:
+        signal.signal(signal.SIGINT, _leave)
+    from sentinel_core.cli.main import run
+
+    # A plugin of pydantic has nothing to do here, and looking for one reads every installed distribution.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if heeds:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = run(sys.argv[1:])
+    if heeds:
+        signal.signal(signal.SIGINT, _leave)
+    sys.exit(code)
+
+
+def _leave(*_: object) -> NoReturn:
+    os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)

@@ -1,0 +1,129 @@
+"""Completion as the shells ask for it. Whatever goes wrong here is no word on somebody's command line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    split_arg_string,
+)
+
+_BASH = """\
+%(complete_func)s() {
+    local type value
+    COMPREPLY=()
+    while IFS=, read -r type value; do
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            open) compopt -o nospace ;;
+            plain) COMPREPLY+=("$value") ;;
+        esac
+    done < <(COMP_LINE="$COMP_LINE" COMP_POINT="$COMP_POINT" COMP_BREAKS="$COMP_WORDBREAKS" \\
+        %(complete_var)s=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+_ESCAPED = r"\\\1"
+_SPECIAL = re.compile(r"([^\w@%+=:,./~^-])")
+
+
+class _Quiet(ShellComplete):
+    """Says nothing where the command line cannot be understood, or the settings are bad."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+        try:
+            return super().get_completions(args, incomplete)
+        except Exception:  # noqa: BLE001 -- a shell shows nothing, and the command itself will say what is wrong
+            return []
+
+
+class Bash(_Quiet, BashComplete):
+    """Of click's own it differs in what it does with blanks and colons: `git:HEAD` is three words to bash."""
+
+    source_template = _BASH
+
+    @staticmethod
+    def _check_version() -> None:
+        """Nothing: click would start a shell to ask for its version."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor, and the one that is being written."""
+        line = self._line()
+        words = split_arg_string(line)[1:]
+        is_new = not words or (line[-1:].isspace() and self._quote(line) == "" and not line.endswith("\\ "))
+        return (words, "") if is_new else (words[:-1], words[-1])
+
+    def complete(self) -> str:
+        """One line an answer. bash replaces what stands behind the last of its breaks, so that is what it is given."""
+        args, incomplete = self.get_completion_args()
+        found = self.get_completions(args, incomplete)
+        if not found:
+            return ""
+        breaks = os.environ.get("COMP_BREAKS", "")
+        quoted = self._quote(self._line())
+        at = 0 if quoted else max((incomplete.rfind(char) + 1 for char in ":=" if char in breaks), default=0)
+        lines = ["open,"] if all(item.value.endswith((":", "=")) for item in found if item.type == "plain") else []
+        for item in found:
+            value = item.value if at == 0 or not item.value.startswith(incomplete[:at]) else item.value[at:]
+            lines.append(f"{item.type},{value if quoted else _SPECIAL.sub(_ESCAPED, value)}")
+        return "\n".join(lines)
+
+    def _line(self) -> str:
+        line, point = os.environ.get("COMP_LINE", ""), os.environ.get("COMP_POINT", "")
+        return os.fsdecode(os.fsencode(line)[: int(point)]) if point.isdecimal() else line
+
+    @staticmethod
+    def _quote(line: str) -> str:
+        """The quotation mark that is open at the end."""
+        open_ = ""
+        is_escaped = False
+        for char in line:
+            if is_escaped:
+                is_escaped = False
+            elif char == "\\" and open_ != "'":
+                is_escaped = True
+            elif char in "\"'" and open_ in ("", char):
+                open_ = "" if open_ else char
+        return open_
+
+
+class Zsh(_Quiet, ZshComplete):
+    """As click has it."""
+
+
+class Fish(_Quiet, FishComplete):
+    """As click has it."""
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": Zsh, "fish": Fish}
+
+
+def get_ready() -> None:
+    """For a run in which a shell asks: our classes answer, and nothing is said beside the answer."""
+    for shell in SHELLS.values():
+        add_completion_class(shell)
+    logging.disable()
+    sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- until this process ends
+
+
+def item(value: str, text: str = "") -> CompletionItem[str]:
+    """One answer, with what some shells show beside it; a line each is all that they can take."""
+    return CompletionItem(value, help=" ".join(text.split()) or None)
+
+
+def matching(items: Iterable[CompletionItem[str]], incomplete: str) -> list[CompletionItem[str]]:
+    """Those that go on as somebody has begun, each once, and that a shell can be told."""
+    found = {each.value: each for each in items if each.value.startswith(incomplete) and each.value.isprintable()}
+    return list(found.values())

@@ -1,0 +1,238 @@
+"""Completion of values, asked as the shells ask: by a real bash, and by zsh and fish where they are installed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentinel_core.cli.lazy import COMPLETING
+from sentinel_core.cli.main import PROGRAM, cli
+from sentinel_core.cli.shells import Bash
+from sentinel_core.settings import load_settings
+from sentinel_core.starting import start
+from tests.cli.conftest import Project, git
+
+QUOTED = (
+    "flowRules:\n  - {resource: 'order create', grade: 1, count: 1}\n  - {resource: \"支付\", grade: 1, count: 1}\n"
+)
+
+
+@pytest.fixture
+def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The project, with contexts and the program on PATH."""
+    with (project.folder / "sentinel.yaml").open("a", encoding="utf-8") as file:
+        file.write("contexts:\n  staging: {environment: staging}\n  prod-eu1: {stores: ['file:///srv/prod.yaml']}\n")
+    git(project.repo, "tag", "v1.0", "HEAD~1")
+    program = project.folder / "bin" / "sentinelctl"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom sentinel_core.cli.main import main\n\nmain()\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return project
+
+
+ASK = """
+eval "$(sentinelctl completion bash)"
+compopt() { echo "compopt $*"; }  # it wants a line that is being completed
+COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
+_sentinelctl_completion sentinelctl
+for each in "${COMPREPLY[@]}"; do echo "$each"; done
+"""
+
+
+def bash(line: str, cwd: Path) -> list[str]:
+    """What bash would put where the last word is being written, behind its last `:` or `=`."""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ASK, "bash", f"sentinelctl {line}"],
+        env={name: value for name, value in os.environ.items() if name != COMPLETING},
+        capture_output=True,
+        cwd=cwd,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == b""
+    return done.stdout.decode().splitlines()
+
+
+@pytest.fixture
+def ask(shop: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """The same answers without a shell, in this process."""
+    monkeypatch.setenv(COMPLETING, "bash_complete")
+    monkeypatch.setenv("COMP_BREAKS", " \"'><=;|&(:")
+
+    def answers(line: str) -> list[str]:
+        monkeypatch.setenv("COMP_LINE", f"sentinelctl {line}")
+        told = Bash(cli, {}, PROGRAM, COMPLETING).complete().splitlines()
+        return [value or f"({kind})" for kind, _, value in (each.partition(",") for each in told) if kind != "file"]
+
+    return answers
+
+
+@pytest.mark.parametrize("line", ["rules diff git:v", "config use-context ", "rules explain pay", "bogus "])
+def test_bash_puts_on_the_line_what_it_is_told(shop: Project, ask: Callable[[str], list[str]], line: str) -> None:
+    assert [each for each in bash(line, shop.folder) if each != "compopt -o default"] == ask(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ver", ["version"]),
+        ("config use-context ", ["prod-eu1", "staging"]),
+        ("version --context=st", ["staging"]),
+        ("rules promote prod-eu1 s", ["staging"]),
+        ("rules explain pay", ["payment_invoke"]),
+        ("rules show --resource c", ["coupon"]),
+        ("audit who payment", ["payment_invoke"]),
+        ("audit query resource:pa", ["payment_invoke"]),
+        ("audit query env", ["(open)", "env:", "environment:"]),
+        ("rules history --kind b", ["biz_metric"]),
+        ("rules show -o nd", ["ndjson"]),
+        ("rules history --store file", ["file:///srv/prod.yaml"]),
+        ("rules diff git:v", ["v1.0"]),
+        ("rules diff git:HEAD hist", ["(open)", "history:"]),
+        ("rules rollback --to ", ["3", "2", "1"]),
+        ("rules validate --kind flow --str", ["--strict"]),
+        ("config set-context staging guards.maxJ", ["(open)", "guards.maxJump="]),
+        ("audit who coupon --field cou", ["count"]),
+        ("audit query --zone Asia/Shangh", ["Asia/Shanghai"]),
+        ("rules plan --env sta", ["staging"]),
+        ("bogus ", []),
+        ("rules explain 'unfinished", []),
+    ],
+)
+def test_what_may_stand_there_is_offered(ask: Callable[[str], list[str]], line: str, expected: list[str]) -> None:
+    assert ask(line) == expected
+
+
+def test_paths_are_left_to_bash(shop: Project) -> None:
+    assert "compopt -o default" in bash("rules show ./", shop.folder)
+
+
+def test_the_newest_commits_are_offered(shop: Project, ask: Callable[[str], list[str]]) -> None:
+    assert shop.head()[:12] in ask("rules rollback --to-commit ")
+
+
+def test_a_name_with_blanks_is_one_word_and_other_letters_are_letters(shop: Project) -> None:
+    shop.rules.write_text(QUOTED, encoding="utf-8")
+    assert bash("rules explain o", shop.folder) == ["order\\ create"]
+    assert bash("rules explain 'order c", shop.folder) == ["order create"]
+    assert bash("rules explain 支", shop.folder) == ["支付"]
+
+
+def test_rules_that_are_half_written_have_resources_too(shop: Project, ask: Callable[[str], list[str]]) -> None:
+    shop.rules.write_text("flowRules:\n  - {resource: half, grade: [", encoding="utf-8")
+    assert ask("rules explain h") == ["half"]
+
+
+def test_instances_and_what_they_ran_are_offered(shop: Project, ask: Callable[[str], list[str]]) -> None:
+    settings = load_settings()
+    engine = start(settings.model_copy(update={"instance": "order-1"}))
+    try:
+        assert engine.wait_ready(timeout_s=10)
+        deadline = time.monotonic() + 10
+        while not ask("instances show o") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert ask("instances show o") == ["order-1"]
+        assert shop.head()[:12] in ask("instances list --not-at ")
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("text", ["contexts: {", "stores: [consul://h]", "nonsense: 1"])
+def test_bad_settings_are_no_words_on_the_line(shop: Project, ask: Callable[[str], list[str]], text: str) -> None:
+    (shop.folder / "sentinel.yaml").write_text(text, encoding="utf-8")
+    for line in ("config use-context ", "rules explain ", "rules rollback --to ", "rules release "):
+        assert ask(line) == []
+
+
+def test_nobody_waits_for_a_store_that_does_not_answer(shop: Project, ask: Callable[[str], list[str]]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        (shop.folder / "sentinel.yaml").write_text(f"stores: ['etcd://127.0.0.1:{port}/x']", encoding="utf-8")
+        assert ask("rules rollback --to ") == []  # what has to be imported is
+        began = time.monotonic()
+        assert ask("rules rollback --to ") == []
+    assert time.monotonic() - began < 1.5, "0.3 s, on a machine that may be busy"
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_presses_tab(shop: Project) -> None:
+    """A whole line, written with three letters and two tabs a word, on a terminal."""
+    ours, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        ["bash", "--norc", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=shop.folder,
+        env={**os.environ, "TERM": "xterm", "PS1": "$ ", "HISTFILE": "/dev/null", "INPUTRC": "/dev/null"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        _say(ours, 'eval "$(sentinelctl completion bash)"; echo rea""dy\n', until="ready")
+        _say(ours, "sentinelctl config use-c\t", until="use-context ")
+        _say(ours, "st\t", until="staging ")
+        _say(ours, "\n", until="environment staging.")
+        _say(ours, "sentinelctl rules diff git:HE\t", until="git:HEAD")
+        _say(ours, " git:v\t", until="v1.0")
+        _say(ours, "\n", until="Exit code 1.")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
+
+
+def _say(terminal: int, keys: str, *, until: str) -> None:
+    os.write(terminal, keys.encode())
+    shown = ""
+    deadline = time.monotonic() + 30
+    while until not in shown:
+        assert time.monotonic() < deadline, shown
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 65536).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        (
+            "zsh",
+            "autoload -U compinit; compinit -uD; source <(sentinelctl completion zsh); print $_comps[sentinelctl]",
+        ),
+        ("fish", "sentinelctl completion fish | source; complete --do-complete 'sentinelctl config use-context st'"),
+    ],
+)
+def test_other_shells_take_the_script(shop: Project, shell: str, line: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: its completion is NOT tested by a shell here, only its answers are")
+    done = subprocess.run([shell, "-c", line], capture_output=True, text=True, cwd=shop.folder, timeout=60, check=True)
+    assert done.stdout.strip() in ("_sentinelctl_completion", "staging")
+
+
+@pytest.mark.parametrize(("shell", "answer"), [("zsh", "plain\nstaging\nstaging"), ("fish", "plain,staging\tstaging")])
+def test_what_other_shells_are_answered(shop: Project, shell: str, answer: str) -> None:
+    asked = {"COMP_WORDS": "sentinelctl config use-context st", "COMP_CWORD": "3" if shell == "zsh" else "st"}
+    done = subprocess.run(
+        shlex.split("sentinelctl"),
+        env={**os.environ, **asked, "_SENTINELCTL_COMPLETE": f"{shell}_complete"},
+        capture_output=True,
+        text=True,
+        cwd=shop.folder,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == answer
