@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -39,11 +40,11 @@ RULES = (
     "degradeRules:\n"
     "  - {resource: payment_invoke, grade: error_ratio, count: 0.5, timeWindow: 10}\n"
 )
-LIST = (
-    '[{"resource": "payment_invoke", "grade": 1, "count": 200}, {"resource": "order_create", "grade": 1, "count": 500}]'
-)
-EDIT = "sets the limit of `payment_invoke` to 200"
-"""Words of the page at which somebody edits in the console."""
+EDITS = {
+    "sets the limit of `payment_invoke` to 200": (200, 500),
+    "raises `order_create` to 600": (25, 600),
+}
+"""Words of the page at which somebody edits in the console, and the limits of both resources then."""
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d"), "2026-11-25"),
@@ -52,6 +53,7 @@ _CHANGING = (
     (re.compile(r"\b([0-9a-f]{12})-\d{13}\b"), r"\1-1795588200123"),
     (re.compile(r"\bp-[0-9a-f]{12}\b"), "p-0123456789ab"),
     (re.compile(r"\bid [0-9a-f]{8}\b"), "id 01234567"),
+    (re.compile(r"(\(git |HEAD@|back to |[Cc]ommit |:00  )[0-9a-f]{12}\b"), r"\g<1>0123456789ab"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|min)\b"), "N s"),
 )
 
@@ -167,16 +169,23 @@ def commands_of(block: str) -> list[str]:
     return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
 
 
-def lived(day: Day, edit: Callable[[], None]) -> str:
+def edited(payment: int, order: int) -> bytes:
+    """The flow rules as somebody writes them in a console."""
+    limits = {"payment_invoke": payment, "order_create": order}
+    return json.dumps([{"resource": name, "grade": 1, "count": limit} for name, limit in limits.items()]).encode()
+
+
+def lived(day: Day, edit: Callable[[bytes], object]) -> str:
     """The page as it would be written now."""
     text = PAGE.read_text(encoding="utf-8")
     written, end = "", 0
-    assert EDIT in text
+    assert all(words in text for words in EDITS)
     for block in _CONSOLE.finditer(text):
         before = text[end : block.start()]
-        if EDIT in before:
-            edit()
-            day.settles()
+        for words, (payment, order) in EDITS.items():
+            if words in before:
+                edit(edited(payment, order))
+                day.settles()
         written += f"{before}```console\n{day.plays(commands_of(block[1]))}```"
         end = block.end()
         day.settles()
@@ -190,6 +199,7 @@ def undo(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.timeout(240)  # a minute, where nothing else runs: a Nacos starts, and sixteen commands
 def test_the_page_is_what_happens(tmp_path: Path, undo: ExitStack) -> None:
     nacos.needed()
     (tmp_path / "nacos").mkdir()
@@ -201,9 +211,9 @@ def test_the_page_is_what_happens(tmp_path: Path, undo: ExitStack) -> None:
     store = f"nacos://{server.address}?user=publisher&transport=http"
     day = Day(tmp_path, store, server.address, undo)
 
-    def edit() -> None:
-        server.put_as("ops-li", PASSWORD, "sentinel-flow-rules", LIST.encode())
-        assert wait_until(lambda: server.read("sentinel-flow-rules") == LIST.encode())
+    def edit(content: bytes) -> None:
+        server.put_as("ops-li", PASSWORD, "sentinel-flow-rules", content)
+        assert wait_until(lambda: server.read("sentinel-flow-rules") == content)
 
     page = lived(day, edit)
     if os.environ.get("SENTINEL_DAY") == "write":
@@ -216,7 +226,7 @@ def test_it_is_the_same_over_etcd(tmp_path: Path, undo: ExitStack) -> None:
     etcd.needed()
     server, path = etcd.shared(), f"/day/{tmp_path.name}"
     day = Day(tmp_path, server.uri(path), server.address, undo)
-    page = lived(day, lambda: server.put(f"/sentinel{path}/sentinel-flow-rules", LIST.encode()))
+    page = lived(day, lambda content: server.put(f"/sentinel{path}/sentinel-flow-rules", content))
     assert re.findall(r"^\[\d+\]$", page, re.MULTILINE) == re.findall(r"^\[\d+\]$", PAGE.read_text(), re.MULTILINE)
     assert page.count(f"Converged: {FLEET} of {FLEET} instances run it.") == 3
     assert "count  25 → 200   by unknown (console)" in page or "count  25 → 200   by (console)" in page
