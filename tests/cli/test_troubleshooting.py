@@ -120,7 +120,7 @@ def test_a_name_that_differs_from_the_one_that_is_seen(
     assert difference in what
     assert "names are compared letter by letter" in step
     told = sentinelctl("doctor").out
-    assert "warn  rules " in told
+    assert "warn  findings" in told
     assert "order_create is seen as" in told
 
 
