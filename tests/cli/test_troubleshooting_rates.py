@@ -237,3 +237,11 @@ def test_a_queue_that_opens_a_breaker_by_itself(service: Start, sentinelctl: Run
     what, step = found(findings(sentinelctl, "a"), "waiting counts as response time")
     assert "calls that queued for more than 300 ms are slow" in what
     assert "below 300" in step
+
+
+def test_a_queue_that_is_longer_than_the_patience_of_a_client(service: Start, sentinelctl: Run) -> None:
+    breaker = "{resource: a, grade: 0, count: 300, timeWindow: 5, slowRatioThreshold: 0.5, clientTimeoutMs: 2000}"
+    service(f"{QUEUE}degradeRules: [{breaker}]\n")
+    what, step = found(findings(sentinelctl, "a"), "its client gives up after 2000 ms")
+    assert what.startswith("a call may wait 5000 ms, and its client gives up after 2000 ms (clientTimeoutMs of ")
+    assert "below 2000" in step
