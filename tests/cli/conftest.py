@@ -21,6 +21,9 @@ from sentinel_core import set_default_engine
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.cli.main import run
+from sentinel_core.service import ServiceEngine
+from sentinel_core.settings import load_settings
+from sentinel_core.starting import start
 from tests.services import etcd, nacos
 
 
@@ -205,6 +208,26 @@ def months(here: Path) -> Path:
         store.ingest([Event(f"{number:08}-event", "/prod/x", "sentinel.rules.changed.v1", "flow", at, data)])
     store.close()
     return here
+
+
+@pytest.fixture
+def service(here: Path) -> Iterator[Callable[..., ServiceEngine]]:
+    """Starts services that follow a file with these rules, as services are started; closed at the end."""
+    running: list[ServiceEngine] = []
+
+    def begin(rules: str, settings: str = "") -> ServiceEngine:
+        (here / "rules.yaml").write_text(rules, encoding="utf-8")
+        (here / "sentinel.yaml").write_text(
+            f"app: shop\nrules: rules.yaml\nstores: ['file://{here}/rules.yaml']\n{settings}", encoding="utf-8"
+        )
+        engine = start(load_settings())
+        running.append(engine)
+        assert engine.wait_ready(10)
+        return engine
+
+    yield begin
+    for engine in running:
+        engine.close()
 
 
 # -- a shop and its stores ---------------------------------------------------------------------------------------------
