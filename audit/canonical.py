@@ -8,6 +8,8 @@ from typing import Any
 
 import rfc8785
 
+from sentinel_core.audit.encode import compact_sorted
+
 _WHOLE_BELOW = 2.0**53
 _DIGITS_BELOW = 16
 """A whole number of so many characters, or with more, may be 2^53."""
@@ -21,7 +23,7 @@ class _Uncommon(Exception):
 def read_canonical(data: bytes) -> tuple[Any, bytes]:
     """The value of a JSON text, and its canonical bytes.
 
-    Python's encoder is ten times as fast as the library and writes the same where keys are in the basic plane and
+    An encoder of JSON is ten times as fast as the library and writes the same where keys are in the basic plane and
     numbers in plain notation; all else goes to the library. A value that RFC 8785 has no form for (whole numbers
     beyond 2^53, half a surrogate pair) keeps the bytes that it came in: evidence is not rounded.
     Raises ValueError for what is no JSON, RecursionError for what is nested too deep.
@@ -29,7 +31,7 @@ def read_canonical(data: bytes) -> tuple[Any, bytes]:
     if (data.isascii() and b"\\u" not in data) or _is_basic(data):
         try:
             value = (_STRICT if _LONG in data.translate(_DIGITS) else _DECODER).decode(data.decode())
-            return value, _ENCODER.encode(value).encode()
+            return value, compact_sorted(value)
         except (_Uncommon, UnicodeError):
             pass
     value = json.loads(data)
@@ -66,7 +68,3 @@ _LONG = b"0" * (_DIGITS_BELOW - 1)
 _DECODER = json.JSONDecoder(parse_float=_plain)
 """For texts where no whole number can be too large, as there are nowhere so many digits."""
 _STRICT = json.JSONDecoder(parse_float=_plain, parse_int=_small)
-_ENCODER = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False, check_circular=False
-)
-"""What was read from a text has no circles; looking for them costs as much as writing."""

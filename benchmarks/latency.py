@@ -16,8 +16,10 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import truediv
+from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ RULES = 10_000
 SWAPS_A_SECOND = 10
 ROUNDS = 3
 ROUND_S = 2.0
+THREADS_ROUNDS = 9
+THREADS_ROUND_S = 0.5
 PACED_PAUSE_S = 0.0005
 FLOW = {"resource": "r", "grade": 1, "count": 1_000_000_000}
 DEGRADE = [{"resource": "r", "grade": 1, "count": 0.5, "timeWindow": 10}]
@@ -114,33 +118,77 @@ def points(taken: list[int]) -> list[float]:
     ]
 
 
-def throughput(threads: int) -> float:
-    """Entries a second of all threads together, best of the rounds."""
+def throughput() -> dict[str, dict[str, list[float]]]:
+    """Calls a second of all threads together, each round's, by job and number of threads.
+
+    The plain job is the interpreter's own share: threads take turns with its lock, whatever they do. The rounds of all
+    cases take turns as well, so a ratio within a round compares what ran under the same load.
+    """
     from sentinel_core import Engine
 
     engine = Engine()
     engine.load_rules("flow", [FLOW])
     engine.load_rules("degrade", DEGRADE)
-    best = 0.0
-    for _ in range(ROUNDS):
-        calls = 200_000 // threads
-        start = threading.Barrier(threads + 1)
+    jobs: dict[str, Callable[[int], None]] = {"entries": _entries(engine), "plain calls": _plain}
+    calls = {name: _calls_in(job, THREADS_ROUND_S) for name, job in jobs.items()}
+    rates: dict[str, dict[str, list[float]]] = {name: {} for name in jobs}
+    for _ in range(THREADS_ROUNDS):
+        for name, job in jobs.items():
+            for threads in (1, 2, 8):
+                rates[name].setdefault(str(threads), []).append(_rate(job, calls[name], threads))
+    return rates
 
-        def work(calls: int = calls, start: threading.Barrier = start) -> None:
-            entry = engine.entry
-            start.wait()
-            for _ in range(calls):
-                entry("r").exit()
 
-        running = [threading.Thread(target=work) for _ in range(threads)]
-        for thread in running:
-            thread.start()
+def _entries(engine: Engine) -> Callable[[int], None]:
+    def work(calls: int) -> None:
+        entry = engine.entry
+        for _ in range(calls):
+            entry("r").exit()
+
+    return work
+
+
+def _plain(calls: int) -> None:
+    def called(name: str) -> str:
+        return name
+
+    for _ in range(calls):
+        called("r")
+
+
+def _calls_in(job: Callable[[int], None], seconds: float) -> int:
+    job(10_000)
+    began = time.perf_counter()
+    job(100_000)
+    return int(100_000 * seconds / (time.perf_counter() - began))
+
+
+def _rate(job: Callable[[int], None], calls: int, threads: int) -> float:
+    each = calls // threads
+    start = threading.Barrier(threads + 1)
+
+    def run() -> None:
         start.wait()
-        began = time.perf_counter()
-        for thread in running:
-            thread.join()
-        best = max(best, threads * calls / (time.perf_counter() - began))
-    return best
+        job(each)
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    start.wait()
+    began = time.perf_counter()
+    for thread in running:
+        thread.join()
+    return threads * each / (time.perf_counter() - began)
+
+
+def _threads_lines(rates: dict[str, dict[str, list[float]]]) -> Iterator[str]:
+    for name, by_threads in rates.items():
+        one = by_threads["1"]
+        yield f"{name} a second, median of {len(one)} rounds: " + ", ".join(
+            f"{threads} thread{'s' if threads != '1' else ''} {median(found):,.0f}"
+            + (f" (× {median(map(truediv, found, one)):.3f} of one)" if threads != "1" else "")
+            for threads, found in by_threads.items()
+        )
 
 
 def memory() -> tuple[float, float]:
@@ -170,7 +218,7 @@ def memory() -> tuple[float, float]:
 
 
 def worker() -> None:
-    print(json.dumps([latency_table(), {str(threads): throughput(threads) for threads in (1, 2, 8)}, memory()]))
+    print(json.dumps([latency_table(), throughput(), memory()]))
 
 
 def main(arguments: list[str]) -> None:
@@ -189,7 +237,7 @@ def main(arguments: list[str]) -> None:
         for case, (rate, *values) in table.items():
             print(f"{case:28}{rate:10.0f}" + "".join(f"{value:9.2f}" for value in values))
         print(f"swaps of {RULES} rules: {swaps[0]:.0f}, p50 {swaps[1]:.0f} ms, p99 {swaps[2]:.0f} ms")
-        print("entries a second: " + ", ".join(f"{count} threads {rate:,.0f}" for count, rate in threads.items()))
+        print(*_threads_lines(threads), sep="\n")
         print(f"bytes by resource: rules {rules_bytes:.0f}, counters and checkers {state_bytes:.0f}")
 
 

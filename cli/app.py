@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -174,12 +174,13 @@ def output_options(command: Command) -> Command:
     return _output_options(command, "-o", "--output")
 
 
-def output_options_by_name(command: Command) -> Command:
-    """The same where `-o` names a file that the command makes."""
-    return _output_options(command, "--output")
+def output_options_and(*forms: str, by_name: bool = False) -> Callable[[Command], Command]:
+    """The same with further forms; `by_name` where `-o` names a file that the command makes."""
+    spellings = ("--output",) if by_name else ("-o", "--output")
+    return lambda command: _output_options(command, *spellings, forms=forms)
 
 
-def _output_options(command: Command, *spellings: str) -> Command:
+def _output_options(command: Command, *spellings: str, forms: Sequence[str] = ()) -> Command:
     for decorate in (
         click.option(
             "--json-into",
@@ -191,7 +192,7 @@ def _output_options(command: Command, *spellings: str) -> Command:
         ),
         click.option(
             *spellings,
-            type=click.Choice(FORMATS),
+            type=click.Choice((*FORMATS, *forms)),
             expose_value=False,
             callback=_remember("output"),
             help="Form of the output on stdout (default: table).",

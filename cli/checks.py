@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sentinel_core.cli import evidence, gauges, git, stores_checks
+from sentinel_core.cli import applied_clocks, evidence, gauges, git, services_checks, stores_checks
 from sentinel_core.cli.app import App
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.keys import keys
 from sentinel_core.cli.rules.inputs import shown
+from sentinel_core.cli.serving import serving_of
 from sentinel_core.cli.stores_checks import first_line, overlay_of
 from sentinel_core.cli.text import plural
 from sentinel_core.cli.version import engine_build
@@ -43,9 +44,11 @@ def all_checks(app: App, timeout: str | None) -> Iterator[Check]:
     yield from _not_acted_on(app)
     yield from _rules_as_code(settings)
     yield from stores_checks.checks(settings, limit or settings.timeout)
+    yield from services_checks.checks(app, limit or settings.timeout)
     yield from evidence.kafka(settings, limit or settings.timeout)
     yield evidence.outbox(settings)
     yield evidence.audit_store(settings, limit or settings.timeout)
+    yield from applied_clocks.checks(settings, limit or settings.timeout)
     yield evidence.last_good(settings)
     yield from keys(settings)
     yield from evidence.observations(settings)
@@ -100,7 +103,7 @@ def _rules_as_code(settings: Settings) -> Iterator[Check]:
         return
     try:
         found = read_revisions(shown(path), None, settings.environment)
-        parts = [parse_revision(revision, kinds) for revision, kinds in found]
+        parts = [parse_revision(revision, kinds, serving=serving_of(settings)) for revision, kinds in found]
     except (RuleRejected, UsageProblem) as error:
         yield Check(
             "rules",

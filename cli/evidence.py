@@ -15,8 +15,9 @@ from sentinel_core.audit.kafka.target import Target, library
 from sentinel_core.audit.kafka.topics import look
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.store import open_store
-from sentinel_core.audit.store.contract import Query
+from sentinel_core.audit.store.contract import InspectableStore, Query, StoreCondition
 from sentinel_core.cli.bounded import Bounded
+from sentinel_core.cli.conditions import dated_ahead, with_condition
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
 from sentinel_core.cli.moments import age, utc_now
@@ -48,7 +49,7 @@ def kafka(settings: Settings, limit: float) -> Iterator[Check]:
 
 def _topics(target: Target, topics: Topics, step: str) -> Check:
     try:
-        seen = look(target, topics)
+        server, seen = look(target, topics)
     except AuditError as error:
         return Check("kafka", "fail", str(error), step, code_of(error))
     if missing := [each.topic for each in seen if not each.there]:
@@ -60,7 +61,8 @@ def _topics(target: Target, topics: Topics, step: str) -> Check:
     if differs := [f"{each.topic}: {'; '.join(each.differs)}" for each in seen if each.differs]:
         text = f"{target}: {', '.join(differs)}"
         return Check("kafka", "warn", text, "set it as `sentinelctl audit init` would have, with kafka-configs.sh")
-    return Check("kafka", "ok", f"{target}: {plural(len(seen), 'topic')}, may be written")
+    check = Check("kafka", "ok", f"{target}: {plural(len(seen), 'topic')}")
+    return with_condition(check, StoreCondition(server, may_write=True))
 
 
 def outbox(settings: Settings) -> Check:
@@ -103,6 +105,7 @@ def _stored(uri: str) -> Check:
     try:
         store = open_store(uri, read_only=True)
         try:
+            told = store.inspect() if isinstance(store, InspectableStore) else StoreCondition()
             events, page = store.count(), store.query(Query(limit=1))
         finally:
             store.close()
@@ -111,9 +114,10 @@ def _stored(uri: str) -> Check:
     except AuditError as error:
         return Check("audit", "fail", str(error), "check audit.store in the settings", code_of(error))
     if not page.rows:
-        return Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet")
-    newest = age((utc_now() - page.rows[0].event.time).total_seconds())
-    return Check("audit", "ok", f"{mask_text(uri)}: readable, {plural(events, 'event')}, the newest {newest} ago")
+        return with_condition(Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet"), told)
+    newest = page.rows[0].event.time
+    text = f"readable, {plural(events, 'event')}, the newest {age((utc_now() - newest).total_seconds())} ago"
+    return dated_ahead(with_condition(Check("audit", "ok", f"{mask_text(uri)}: {text}"), told), newest)
 
 
 def last_good(settings: Settings) -> Check:

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -40,6 +40,8 @@ class View:
     """What `-o name` prints, for a shell loop."""
     lines: Lines
     """For people: called with True for `-o wide`, gives lines as spans."""
+    forms: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """Further forms that this command has, by name: the text of each."""
 
 
 class OutputError(Exception):
@@ -73,6 +75,8 @@ class Output:
             _write_whole(self.json_into, to_json(_document(view), ascii_only=False, indent=2) + "\n")
         if self.form in ("table", "wide"):
             self._page([self._stdout.render(line) for line in view.lines(self.form == "wide")])
+        elif self.form in view.forms:
+            self._stdout.write(view.forms[self.form]())
         else:
             for text in self._machine(view):
                 self._stdout.write(text + "\n")
@@ -131,6 +135,31 @@ class Output:
             timer.join()
             if said.is_set():
                 self._stderr.write("\n" if os.environ.get("TERM", "") in ("", "dumb") else "\r\x1b[K")
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str], None]]:
+        """Tells how something goes: one line that is written anew on a terminal and goes away at the end, else a line
+        for each change. The block itself must not write."""
+        rewrites = self._stderr.terminal and os.environ.get("TERM", "") not in ("", "dumb")
+        last = ""
+
+        def tell(text: str) -> None:
+            nonlocal last
+            if text == last:
+                return
+            last = text
+            if rewrites:
+                self._stderr.write(f"\r\x1b[K{self._stderr.render([text])}")
+                self._stderr.flush()
+            else:
+                self.say(text)
+                self._stderr.flush()
+
+        try:
+            yield tell
+        finally:
+            if rewrites and last:
+                self._stderr.write("\r\x1b[K")
 
     def ask(self, question: str) -> str:
         """One line typed on the terminal, stripped; the end of input is "". The caller knows that there is one."""

@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sentinel_core.cli.bounded import Bounded
+from sentinel_core.cli.conditions import dated_ahead, warned, with_condition
 from sentinel_core.cli.doctor import Check
 from sentinel_core.cli.exits import Exit, code_of
 from sentinel_core.cli.instances.found import DEAD, Instance, running, since_s, worst
@@ -41,9 +43,6 @@ from sentinel_core.rules import Revision, RuleRejected, parse_revision
 from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.service import open_stores
 from sentinel_core.settings import Settings, SettingsError
-
-MOST_SKEW_S = 5.0
-"""Clocks that differ by more make times in events and histories misleading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,23 @@ def _look(asked: _Asked) -> Check:
     else:
         overlay = overlay_of([reading for _, reading in found if not isinstance(reading, Absent)])
         version = ", ".join(dict.fromkeys(versions))
-        text = f"{source.uri}: {took_ms:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}"
+        since = f", of {age(old)} ago" if (old := _age(found).get("datedSecondsAgo", -1.0)) >= 0 else ""
+        text = f"{source.uri}: {took_ms:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}{since}"
         check = Check(name, "ok", text)
-    return _with_condition(source, found[0][0], replace(check, facts={"tookMs": round(took_ms, 1), "mayRead": True}))
+    check = replace(check, facts={"tookMs": round(took_ms, 1), "mayRead": True, **_age(found)})
+    return dated_ahead(_with_condition(source, found[0][0], check), _newest(found))
+
+
+def _newest(found: Sequence[tuple[Item, Reading]]) -> datetime | None:
+    """When the newest of what stands there was published, or committed, as far as the store tells."""
+    told = [reading.provenance for _, reading in found if not isinstance(reading, Absent)]
+    times = [each.published_at or each.committed_at for each in told]
+    return max((each for each in times if each is not None), default=None)
+
+
+def _age(found: Sequence[tuple[Item, Reading]]) -> dict[str, float]:
+    newest = _newest(found)
+    return {} if newest is None else {"datedSecondsAgo": round((utc_now() - newest).total_seconds(), 3)}
 
 
 def _holding_nothing(name: str, source: Readable, found: Sequence[tuple[Item, Reading]], took_ms: float) -> Check:
@@ -161,22 +174,9 @@ def _with_condition(source: Readable, item: Item, check: Check) -> Check:
         told = source.inspect(item) if isinstance(source, Inspectable) else Condition()
     except Exception as error:  # noqa: BLE001 -- as for read; the rules were read, so this is a remark
         return replace(check, what=f"{check.what}; it tells nothing of itself: {first_line(error)}")
-    may_write = told.may_write if isinstance(source, Writable) else False
-    skew_s = None if told.clock is None else (told.clock - utc_now()).total_seconds()
-    said = [told.server, {True: "may be written", False: "read only"}.get(may_write) if may_write is not None else None]
-    facts = {**check.facts, "server": told.server, "mayWrite": may_write, "clockSkewSeconds": skew_s}
-    check = replace(check, what="; ".join([check.what, *filter(None, said)]), facts=facts)
-    if skew_s is None or abs(skew_s) <= MOST_SKEW_S:
-        return check
-    text = f"{check.what}; its clock is {age(abs(skew_s))} {'ahead' if skew_s > 0 else 'behind'}"
-    return _warned(check, text, "set the clocks of this machine and of the store (NTP): times in events mislead")
-
-
-def _warned(check: Check, text: str, step: str) -> Check:
-    """A remark never makes a line better than it was, nor hides its own next step."""
-    if check.health == "ok":
-        return replace(check, health="warn", what=text, next_step=step)
-    return replace(check, what=text)
+    if not isinstance(source, Writable):
+        told = replace(told, may_write=False)
+    return with_condition(check, told)
 
 
 # -- services that follow it -------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _with_services(asked: _Asked, check: Check) -> Check:
         return replace(check, what=text)
     trouble = next((each for each in services if each["state"] == state), services[0])
     why = f" ({trouble['reason']})" if trouble["reason"] else ""
-    return _warned(check, f"{text}{why}", f"sentinelctl instances show {trouble['instance']}")
+    return warned(check, f"{text}{why}", f"sentinelctl instances show {trouble['instance']}")
 
 
 def _service(instance: Instance, store: Mapping[str, Any]) -> dict[str, Any]:

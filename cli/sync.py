@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,14 +11,17 @@ import click
 
 from sentinel_core import datasources
 from sentinel_core.cli.actor import actor
-from sentinel_core.cli.app import App, env_option, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, env_option, output_options, pass_app
 from sentinel_core.cli.durations import seconds
-from sentinel_core.cli.exits import BadSettings, Exit
+from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem, code_of, next_step_of
+from sentinel_core.cli.lock.holding import is_held
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.proposing import target
 from sentinel_core.cli.stores import opened
 from sentinel_core.cli.text import Span, Styled
+from sentinel_core.datasources import mask_uri
+from sentinel_core.publishing.locks import LockHeld
 from sentinel_core.publishing.sync import Settings, Synced
 from sentinel_core.publishing.sync import sync as look
 
@@ -25,13 +29,26 @@ CODES = {
     "in sync": Exit.DONE,
     "published": Exit.DONE,
     "healed": Exit.DONE,
+    "adopted": Exit.DONE,
+    "proposed": Exit.DIFFERENCES,
     "drifted": Exit.DIFFERENCES,
     "refused": Exit.REFUSED,
+    "frozen": Exit.REFUSED,
+    "locked": Exit.CONFLICT,
     "invalid": Exit.INVALID_RULES,
     "absent": Exit.ERROR,
     "failed": Exit.ERROR,
 }
-COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "red", "failed": "red"}
+COLOURS = {
+    "drifted": "yellow",
+    "frozen": "yellow",
+    "locked": "yellow",
+    "proposed": "yellow",
+    "refused": "red",
+    "invalid": "red",
+    "absent": "red",
+    "failed": "red",
+}
 
 
 @click.command()
@@ -43,15 +60,18 @@ COLOURS = {"drifted": "yellow", "refused": "red", "invalid": "red", "absent": "r
 )
 @click.option(
     "--drift",
-    type=click.Choice(["report", "heal"]),
+    type=click.Choice(["report", "heal", "adopt"]),
     default="report",
     show_default=True,
-    help="What happens to edits in the store: they are told and stay, or Git is published over them.",
+    help="What happens to edits in the store: they are told and stay, are undone, or are committed.",
+)
+@click.option(
+    "--branch", type=WORDS, metavar="NAME", help="Commit what is adopted there, to be merged, not to the branch of GIT."
 )
 @env_option
 @output_options
 @pass_app
-def sync(app: App, git: str, store: str | None, once: bool, interval: float, drift: Any) -> int:
+def sync(app: App, git: str, store: str | None, once: bool, interval: float, drift: Any, branch: str | None) -> int:
     """Keep a store at what is committed on a branch.
 
     \b
@@ -63,22 +83,57 @@ def sync(app: App, git: str, store: str | None, once: bool, interval: float, dri
     guards is published; what is not is told and skipped. Rules under quarantine are never published, so a rollback
     stands. Without --once it goes on until it is interrupted, and tells only what is new.
     """
+    if branch is not None and drift != "adopt":
+        raise UsageProblem("--branch is where edits are committed", next_step="add --drift adopt")
     guards = app.settings.guards
     with opened(app, git) as source, target(app, store) as (uri, kept):
-        settings = Settings(uri, app.environment, guards, guards.max_bytes, drift=drift, published_by=actor())
+        settings = Settings(
+            uri,
+            app.environment,
+            guards,
+            guards.max_bytes,
+            drift=drift,
+            published_by=actor(),
+            branch=branch,
+            owners=app.settings.owners,
+        )
         if not isinstance(source, datasources.GitSource):
             raise BadSettings(
                 f"{source.uri} is no Git repository, so nothing is committed there",
                 next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
             )
-        found = look(source, kept, settings)
-        app.out.show(_view(found))
+        found = look(source, kept, settings, utc_now())
+        _tell(app, found, git, uri)
         while not once and not app.out.closed:
             threading.Event().wait(max(interval, 0.1))
-            before, found = found, look(source, kept, settings)
+            before, found = found, look(source, kept, settings, utc_now())
             if (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
-                app.out.show(_view(found))
-    return CODES[found.state]
+                _tell(app, found, git, uri)
+    return CODES[found.state] if found.error is None else code_of(found.error)
+
+
+def _tell(app: App, found: Synced, git: str, store: str) -> None:
+    app.out.show(_view(found))
+    step = _next_step(found, mask_uri(git), store)
+    if step is not None:
+        app.out.say(f"  next: {step}")
+
+
+def _next_step(found: Synced, git: str, store: str) -> str | None:
+    """What to type, or what the next look waits for; None where all is well."""
+    sides = f"{shlex.quote(git)} --store {shlex.quote(store)}"
+    if isinstance(found.error, LockHeld):
+        return is_held(found.error, store).next_step
+    if found.error is not None:
+        return next_step_of(found.error) or "sentinelctl doctor    (reaches every store and says which step fails)"
+    return {
+        "drifted": f"sentinelctl rules drift {sides}    (shows who edited what; --drift heal undoes it)",
+        "refused": f'if it is meant: sentinelctl rules publish {sides} --allow-… --reason "why"',
+        "frozen": f'wait; if it cannot: sentinelctl rules publish {sides} --allow-freeze --reason "why"',
+        "invalid": "mend the rules and commit them; sentinelctl rules validate PATH shows the same problems",
+        "absent": "check ref and path of the repository with: sentinelctl doctor",
+        "failed": "nothing: the next look decides; with --once run it again",
+    }.get(found.state)
 
 
 def _view(found: Synced) -> View:

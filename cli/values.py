@@ -161,12 +161,12 @@ def numbers(app: App, _: str) -> Items:
 
 
 def _numbers(app: App) -> Items:
-    from sentinel_core.cli.rules.sides import numbered
+    from sentinel_core.cli.rules.past import past
     from sentinel_core.cli.stores import history_store
 
     with history_store(app, None, None) as (source, its):
-        for number, revision in numbered(app, source, its).items():
-            provenance = revision.provenance
+        for number, line in past(app, source, its).lines.items():
+            provenance = line.revision.provenance
             yield item(str(number), provenance.reason or (provenance.message or "").partition("\n")[0])
 
 

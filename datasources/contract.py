@@ -73,6 +73,19 @@ def note_conflict(item: Item, name: str) -> SourceConflict:
 
 
 Reading = Revision | Absent
+
+
+def is_at(reading: Reading, expected: str | None) -> bool:
+    """Whether what stands there is the revision that somebody has seen (None: nothing). An observed version is a time
+    and, after the last `-`, the beginning of the content's digest: what only looks newer, as after a chmod or a
+    touch, is the same."""
+    if isinstance(reading, Absent):
+        return expected is None
+    if reading.observed and expected is not None and "-" in reading.version:
+        return reading.version.rpartition("-")[2] == expected.rpartition("-")[2]
+    return reading.version == expected
+
+
 Wake = Callable[[], None]
 
 
@@ -204,6 +217,15 @@ class HasNotes(Protocol):
 
 
 @runtime_checkable
+class NotesInHistory(Protocol):
+    """A store that keeps every state of a note for ever, and shows it to people beside the changes of rules. What
+    lives for seconds is not written there."""
+
+    notes_in_history: bool
+    """True."""
+
+
+@runtime_checkable
 class HasHistory(Protocol):
     """A store that remembers."""
 
@@ -212,3 +234,11 @@ class HasHistory(Protocol):
 
     def at(self, item: Item, version: str) -> Reading:
         """The item as it stood at a revision, written as the store's users write it (for Git: any rev)."""
+
+
+@runtime_checkable
+class LooseVersions(Protocol):
+    """A store whose history names versions a little differently than its reads do."""
+
+    def same_version(self, one: str, other: str) -> bool:
+        """Whether both name one revision. No I/O."""

@@ -32,14 +32,15 @@ from sentinel_core.datasources.contract import (
     StopSignal,
     Wake,
     Written,
+    is_at,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import Layout, check_size, documents, one_overlay, parse_format
 from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, links_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
 from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
@@ -306,8 +307,8 @@ class FileSource:
         provenance."""
         path = Path(os.path.realpath(item.key))
         files = self._targets(path, texts)
+        _check_folder(path.parent)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with _exclusive(path.parent):
                 self._check_expected(item, expected)
                 for file, text in files.items():
@@ -350,8 +351,8 @@ class FileSource:
 
     def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:  # noqa: ARG002 - a file has no place for it
         place = _note_place(Path(os.path.realpath(item.key)), name)
+        _check_folder(place.parent)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
             with _exclusive(place.parent):
                 if self.note(item, name) != expected:
                     raise note_conflict(item, name)
@@ -364,7 +365,7 @@ class FileSource:
     def _check_expected(self, item: Item, expected: str | None) -> None:
         current = self.read(item)
         stands = current.version if isinstance(current, Revision) else None
-        if stands != expected:
+        if not is_at(current, expected):
             raise SourceConflict(
                 f"{item.key} stands at version {stands or 'absent'}, not at {expected or 'absent'}: it was changed "
                 "meanwhile; read it again and repeat the change on top"
@@ -412,6 +413,12 @@ def _mode(path: Path) -> int:
 def _note_place(path: Path, name: str) -> Path:
     """Never in a folder of rules, whose version a new file would change."""
     return path.with_name(f".{path.name}.{name}")
+
+
+def _check_folder(folder: Path) -> None:
+    """A folder that is not there is a slip in the URI rather than a wish. Raises SourceMisconfigured."""
+    if not folder.is_dir():
+        raise SourceMisconfigured(f"there is no folder {folder}; correct the path, or make it: mkdir -p {folder}")
 
 
 @contextmanager

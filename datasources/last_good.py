@@ -15,7 +15,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,8 +27,6 @@ from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MAGIC = "sentinel-last-good"
 _FORMAT = 1
-_LEFT_S = 60.0
-"""A file that is being written is younger."""
 _TIMES = ("committed_at", "published_at")
 _MOST_BYTES = 4 * MAX_BYTES
 """Of several revisions: more than could have been saved is not read."""
@@ -47,7 +44,6 @@ class LastGood:
         self._now = now
         self._problems: dict[str, str] = {}
         self._saved: dict[str, tuple[_Saved, ...]] = {}
-        self._swept: set[Path] = set()
 
     def path(self, item: Item) -> Path:
         """The item's file: a readable name plus enough of a hash to tell sources apart."""
@@ -79,7 +75,6 @@ class LastGood:
         path = self.path(item)
         if item.source not in self._saved:
             self.load(item)
-        self._sweep(path)
         older = (_Saved(entry.kinds - kinds, entry.revision) for entry in self._saved[item.source])
         saved = (*(entry for entry in older if entry.kinds), _Saved(kinds, revision))
         try:
@@ -92,16 +87,6 @@ class LastGood:
         else:
             self._saved[item.source] = saved
             self._problems.pop(item.source, None)
-
-    def _sweep(self, path: Path) -> None:
-        """Once for each file, removes what processes left that were killed while they saved."""
-        if path in self._swept:
-            return
-        self._swept.add(path)
-        for left in path.parent.glob(f".{path.name}.*.tmp"):
-            with suppress(OSError):
-                if self._now().timestamp() - left.stat().st_mtime > _LEFT_S:
-                    left.unlink()
 
 
 class _Saved(NamedTuple):

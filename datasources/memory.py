@@ -19,10 +19,10 @@ from sentinel_core.datasources.contract import (
     Written,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.names import DOCUMENT_NAME, data_id, format_of, kind_of
 from sentinel_core.datasources.registry import Scheme, flag
 from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 

@@ -15,6 +15,7 @@ from sentinel_core.rules.canonical import arrange, digest_of, list_adapter, rule
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.keys import check_keys, cleaned
 from sentinel_core.rules.messages import show, translate
+from sentinel_core.rules.queueing import Serving
 from sentinel_core.rules.rule import Finding, Rule, error, warning
 from sentinel_core.rules.ruleset import RuleSet
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Source
@@ -43,6 +44,8 @@ class Options:
     compat: bool = False
     """As Java where we are stricter: a threshold that blocks everything is a warning, equal rules stay twice."""
     limits: Limits = DEFAULT_LIMITS
+    serving: Serving | None = None
+    """What is known of the service that runs the rules: for more remarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,9 @@ class RuleBuilder:
 
     def _check_together(self, rules: list[Rule], listings: Sequence[Listing]) -> None:
         odd = list(self.model.check_together(rules))
+        if (serving := self.options.serving) is not None:
+            self.noted = [noted for noted in self.noted if noted.finding.code not in serving.settles]
+            odd += [(index, finding) for index, rule in enumerate(rules) for finding in rule.check_serving(serving)]
         origins = _origins(listings) if odd else []
         for index, finding in odd:
             self._note(*origins[index], finding)

@@ -59,6 +59,8 @@ CODES: dict[str, str] = {
     "SR220": "A resource looks like a pattern, but is compared as it is written.",
     "SR221": "Two flow rules differ in their threshold only; the smaller decides.",
     "SR222": "The related resource is the resource itself.",
+    "SR223": "So many calls may wait in a queue at once that they hold every thread of a server.",
+    "SR224": "Calls may wait in a queue longer than their callers wait for an answer.",
     "SR299": "The rule is loaded, but does not act as it is written (a cluster rule without a token server), "
     "or no slot enforces its kind.",
 }

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from sentinel_core.rules.diff import Change, diff_rules
+from sentinel_core.rules.ownership import Owner, trespasses
 from sentinel_core.rules.registry import KINDS, model_of
-from sentinel_core.rules.revision import Kind
+from sentinel_core.rules.revision import Kind, SourceText
 from sentinel_core.rules.ruleset import RuleSet
 
-Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "quarantine"]
-GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size")
-"""Those that can be overruled; rules under quarantine are released by name."""
+Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "owner", "freeze", "check", "quarantine"]
+GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size", "owner", "freeze")
+"""Those that are overruled by their name; own checks each by its own, and rules under quarantine are released."""
 SETS = Mapping[Kind, RuleSet]
 _FEW = 2
 """Rules of a kind that may go whatever their share: one of three is no accident."""
@@ -40,13 +41,29 @@ class Objection:
     """What a guard has against a change."""
 
     guard: Guard
-    kind: Kind
+    kind: Kind | None
+    """None where it is about the change as a whole."""
     text: str
     """What it found, and the limit."""
     resources: tuple[str, ...] = ()
     """Of the rules that it is about, without repetition."""
     digest: str | None = None
     """Of the rules that are under quarantine."""
+    check: str | None = None
+    """Name of the own check that it is from."""
+    file: str | None = None
+    line: int | None = None
+    """Where it stands, if one place is meant."""
+
+    @property
+    def overruled_by(self) -> str:
+        """What a plan lists as allowed where somebody has overruled it: `jump`, `check:two-eyes`."""
+        return f"{self.guard}:{self.check}" if self.check is not None else self.guard
+
+    @property
+    def place(self) -> dict[str, str | int | None]:
+        """File and line; empty where no one place is meant."""
+        return {"file": self.file, "line": self.line} if self.file is not None else {}
 
     def to_json(self) -> dict[str, object]:
         """Every field."""
@@ -63,6 +80,21 @@ def objections(old: SETS, new: SETS, policy: Policy) -> list[Objection]:
         found += _losses(before, new[kind], changes, policy)
         found += _thresholds(kind, changes, policy)
     return found + list(_unprotected(old, new))
+
+
+def unowned(
+    old: SETS, new: SETS, owners: Sequence[Owner], texts: Sequence[SourceText], author: str | None
+) -> list[Objection]:
+    """What changes without its owner; see `ownership.trespasses`."""
+    changes = [
+        change
+        for kind in (kind for kind in KINDS if kind in new and owners)
+        for change in diff_rules(old.get(kind, RuleSet.empty(kind)), new[kind])
+    ]
+    found = trespasses(changes, owners, texts, author)
+    return [
+        Objection("owner", each.kind, each.text, (each.resource,), file=each.file, line=each.line) for each in found
+    ]
 
 
 def _sizes(new: RuleSet, policy: Policy) -> Iterator[Objection]:

@@ -58,6 +58,16 @@ class _Moved(Source):
         return Source.problem(self, code, severity, message, path, at_key=at_key, **about)
 
 
+def places_of(listing: Listing, index: int) -> list[tuple[str, Path]]:
+    """Where a rule of a list is written, text and path in it: where it stands, then the overlay's patch of it."""
+    source = listing.source
+    if not isinstance(source, _Moved):
+        return [(source.name, (*listing.prefix, index))]
+    place = source.places[index]
+    overlay, at, _ = source.patches.get(place, (None, (), {}))
+    return [(source.name, (*source.prefix, place)), *([(overlay.name, at)] if overlay is not None else [])]
+
+
 @dataclass(slots=True)
 class _Base:
     """One list of the base while it is changed."""
@@ -133,7 +143,7 @@ def _apply(model: type[Rule], bases: list[_Base], overlay: Listing, index: int, 
         (base, place)
         for base in bases
         for place, item in enumerate(base.items)
-        if place not in base.gone and isinstance(item, dict) and _names(model, patch, item)
+        if place not in base.gone and isinstance(item, dict) and names_rule(model, patch, item)
     ]
     if len(found) > 1:
         return f"the base has {len(found)} such rules; write {', '.join(_telling(model))} to tell which is meant"
@@ -153,7 +163,7 @@ def _telling(model: type[Rule]) -> list[str]:
     return [name for name in _TELLING if name in model.fields_by_alias()]
 
 
-def _names(model: type[Rule], patch: Item, item: Item) -> bool:
+def names_rule(model: type[Rule], patch: Item, item: Item) -> bool:
     """Whether a patch speaks of this rule of the base."""
     if patch.get("id") is not None and item.get("id") is not None:
         return bool(patch["id"] == item["id"])

@@ -11,6 +11,7 @@ from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_text import read_json
 from sentinel_core.rules.messages import near, show
 from sentinel_core.rules.overlay import lay_over, overlays_among
+from sentinel_core.rules.queueing import Serving
 from sentinel_core.rules.quick import quick_set
 from sentinel_core.rules.registry import BY_DOCUMENT_KEY, MODELS, model_of
 from sentinel_core.rules.revision import Kind, Revision, SourceText
@@ -56,7 +57,7 @@ def parse_rules(
 def _parse_list(model: type[Rule], content: str | bytes, name: str, options: Options) -> RuleSet:
     """A JSON list of one kind."""
     text = decode(content, name, options.limits)
-    if (quick := quick_set(model, text, options.limits)) is not None:
+    if options.serving is None and (quick := quick_set(model, text, options.limits)) is not None:
         return quick
     source = read_json(text, name, options.limits)
     if source.data is None or source.data == {}:
@@ -100,17 +101,19 @@ def parse_revision(
     strict: bool = False,
     compat: bool = False,
     limits: Limits = DEFAULT_LIMITS,
+    serving: Serving | None = None,
 ) -> dict[Kind, RuleSet]:
     """The kinds that a revision manages, of those asked for.
 
     A revision is a document, a folder of documents merged by kind, or a bare list where exactly one kind is asked for.
     A text in a folder `environments` beside the others is laid over them (see `overlay.py`); there may be one.
     Every kind of every text must be right, asked for or not. Raises RuleRejected with the problems of all texts.
+    With `serving`, which the service is that runs them, there are more remarks.
     """
     wanted = tuple(kinds)
     for kind in wanted:
         model_of(kind)
-    options = Options(strict=strict, compat=compat, limits=limits)
+    options = Options(strict=strict, compat=compat, limits=limits, serving=serving)
     small = sum(len(text.content) for text in revision.texts) <= _REMEMBERED_BYTES
     with paused_gc():
         sets = (_read_again if small else _read_texts)(revision.texts, wanted, options)
@@ -128,7 +131,7 @@ def _read_texts(texts: Sequence[SourceText], wanted: Sequence[Kind], options: Op
     """Every managed kind of the texts. Raises RuleRejected."""
     if len(texts) == len(wanted) == 1 and texts[0].format == "json" and texts[0].content.lstrip()[:1] == b"[":
         return {wanted[0]: _parse_list(model_of(wanted[0]), texts[0].content, texts[0].name, options)}
-    listings, faults, problems = _collect(texts, wanted, options.limits)
+    listings, faults, problems = collect(texts, wanted, options.limits)
     sets: dict[Kind, RuleSet] = {}
     total = 0
     for kind in (kind for kind in MODELS if kind in listings):
@@ -149,7 +152,7 @@ def _in_order(problems: list[Problem], texts: Sequence[SourceText]) -> list[Prob
     return sorted(problems, key=lambda p: (p.code == MORE, files.get(p.file or "", -1), p.line or 0, p.column or 0))
 
 
-def _collect(
+def collect(
     texts: Sequence[SourceText], wanted: Sequence[Kind], limits: Limits
 ) -> tuple[dict[Kind, list[Listing]], list[Problem], list[Problem]]:
     """(the lists of every kind, over all texts, lesser faults of the texts, what else is wrong with them)"""

@@ -159,6 +159,11 @@ class Rule(Shape):
         del rules
         yield from ()
 
+    def check_serving(self, serving: Any) -> Iterator[Finding]:
+        """What is odd about the rule in a service of which more is known (a `queueing.Serving`). Never raises."""
+        del serving
+        yield from ()
+
     def check_mode(self) -> Iterator[Finding]:
         """For kinds with the field `mode`: a rule that is not enforced here is enforced by Java, which ignores it."""
         mode = getattr(self, "mode", None)

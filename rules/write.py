@@ -36,19 +36,22 @@ def _kind(rules: RuleSet) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    lines = [f"{name}: {_scalar(value)}" for name, value in _fields(rule)]
+    lines = [f"{name}: {scalar(value)}" for name, value in fields_of(rule)]
     return f"  - {lines[0]}\n" + "".join(f"    {line}\n" for line in lines[1:])
 
 
-def _fields(rule: Rule) -> Iterator[tuple[str, Any]]:
+def fields_of(rule: Rule) -> Iterator[tuple[str, Any]]:
     """The resource first; of the rest what is not the default, and what Java reads as 0 when it is absent."""
     told = {"resource", "id"}
-    yield "resource", rule.resource
     wanted = rule.model_dump(mode="json", exclude_defaults=True).keys() | set(rule.loud_defaults)
-    yield from ((name, value) for name, value in rule.to_json().items() if name in wanted - told)
+    rest = [(name, value) for name, value in rule.to_json().items() if name in wanted - told]
+    if not rest or "resource" in rule.to_json():  # a system rule names none
+        yield "resource", rule.resource
+    yield from rest
 
 
-def _scalar(value: Any) -> str:
+def scalar(value: Any) -> str:
+    """A value as readers of YAML 1.2 and of 1.1 understand it alike."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and not _MEANS_ELSE.fullmatch(value):
         return value
     text = json.dumps(value, ensure_ascii=False)

@@ -7,7 +7,7 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Self, Unpack, overload
 
 from sentinel_core import fork, views
@@ -389,6 +389,7 @@ class Engine(Gate):
             "instance": self.instance,
             "compat": SENTINEL_1_8_9 if self.core.compat else None,
             "snapshot": snapshot.number,
+            "statistics": asdict(self._statistics),
             "kinds": {kind: views.kind_status(ruleset) for kind, ruleset in snapshot.rulesets.items()},
             "subscriptions": [views.subscription_status(each) for each in self._following.subscriptions],
             **views.activation_status(self._activation),

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from sentinel_core.freeze import Freeze
 from sentinel_core.settings_sources import gather
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -162,6 +163,18 @@ class Guards(_Part):
     )
     max_rules: int = Field(default=100_000, gt=0, description="Rules in one kind.")
     max_bytes: Size = Field(default=10 * 2**20, description="Size of one text, e.g. 10MiB.")
+    freeze: tuple[Freeze, ...] = Field(default=(), description="When nothing is published; see docs/guards.md.")
+
+
+class Owner(_Part):
+    """Which resources are whose."""
+
+    team: str = Field(min_length=1, description="Name of the team.")
+    resources: tuple[str, ...] = Field(default=(), description="Globs of its resources.")
+    paths: tuple[str, ...] = Field(default=(), description="Globs of its rule files, relative to the rules' folder.")
+    actors: tuple[str, ...] = Field(
+        default=(), description="Globs of the authors who may change its resources; none: everybody."
+    )
 
 
 class Settings(_Part):
@@ -197,6 +210,13 @@ class Settings(_Part):
         min_length=1,
         description="Folder in which running services tell `sentinelctl` of themselves; null: they do not.",
     )
+    workers: int | None = Field(
+        default=None, gt=0, description="Threads that serve in one process; remarks on rules that queue count with it."
+    )
+    request_timeout: Duration | None = Field(
+        default=None,
+        description="How long callers wait for an answer, e.g. 3s; remarks on rules that queue look at it.",
+    )
     collectors: tuple[str, ...] = Field(
         default=(), repr=False, description="Where gauges of business metrics come from, each METRIC=URI."
     )
@@ -207,6 +227,7 @@ class Settings(_Part):
     audit: AuditSettings = Field(default_factory=AuditSettings, description="Outbox and audit store.")
     observe: Observe = Field(default_factory=Observe, description="Recording of business metrics.")
     guards: Guards = Field(default_factory=Guards, description="Limits on one publish.")
+    owners: tuple[Owner, ...] = Field(default=(), description="Which team's resources are which; the first one counts.")
     production: bool = Field(
         default=False, description="Whether a publish is confirmed by typing the name of the context."
     )

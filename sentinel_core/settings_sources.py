@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from sentinel_core.masking import MASK, mask_uri
 
@@ -33,6 +34,8 @@ _PATHS: tuple[Location, ...] = (
     ("audit", "checkpoints"),
     ("observe", "file"),
 )
+_OBJECTS: tuple[Location, ...] = (("guards", "freeze"), ("owners",))
+"""Lists of objects; in a variable they are JSON."""
 _LISTS: tuple[Location, ...] = (("stores",), ("collectors",), ("audit", "redact"))
 _URIS: tuple[Location, ...] = (("stores",), ("bootstrap",), ("audit", "store"))
 _KEYS: tuple[Location, ...] = (("audit", "signing_key"), ("audit", "redact_key"))
@@ -60,10 +63,8 @@ class Found:
     def describe(self, problem: Mapping[str, Any]) -> str:
         """One pydantic problem as `origin: setting: what is wrong and what to write`."""
         location = tuple(str(part) for part in problem["loc"])
-        names = tuple(part for part in location if not part.isdigit())
-        origin = next(
-            (self.origins[names[:end]] for end in range(len(names), 0, -1) if names[:end] in self.origins), None
-        )
+        ends = range(len(location), 0, -1)
+        origin = next((self.origins[location[:end]] for end in ends if location[:end] in self.origins), None)
         text = f"{dotted(location)}: {_words(problem)}"
         return f"{origin}: {text}" if origin else text
 
@@ -216,15 +217,18 @@ def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict
 
 
 def _plain(node: Any, above: Location, name: str, origins: dict[Location, str]) -> Any:
-    from ruamel.yaml.comments import CommentedMap
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     if isinstance(node, CommentedMap):
         for key in node:
             line, column = node.lc.key(key)
             origins[(*above, str(key))] = f"{name}:{line + 1}:{column + 1}"
         return {str(key): _plain(value, (*above, str(key)), name, origins) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value, above, name, origins) for value in node]
+    if isinstance(node, CommentedSeq):
+        for index in range(len(node)):
+            line, column = node.lc.item(index)
+            origins[(*above, str(index))] = f"{name}:{line + 1}:{column + 1}"
+        return [_plain(value, (*above, str(index)), name, origins) for index, value in enumerate(node)]
     for kind in (bool, int, float, str):  # ruamel's own scalar classes carry formatting along
         if isinstance(node, kind):
             return kind(node)
@@ -259,6 +263,13 @@ class _FileWalk:
                 self.walk(part, value, (*keys, key), (*above, str(name)))
             else:
                 self._leaf((*above, str(name)), value, origin)
+                self._within((*keys, key), (*above, str(name)))
+
+    def _within(self, keys: Location, location: Location) -> None:
+        """Where the items of a list stand, and what is in them."""
+        for place, origin in self.origins.items():
+            if len(place) > len(keys) and place[: len(keys)] == keys:
+                self.found.origins[(*location, *place[len(keys) :])] = origin
 
     def _leaf(self, location: Location, value: object, origin: str) -> None:
         if _holds_password(value) or (location in _KEYS and value is not None):
@@ -292,7 +303,12 @@ def _take_from_file(location: Location, path: Path, origin: str, found: Found) -
 
 
 def _from_text(location: Location, text: str) -> object:
-    """A list stands on lines or separated by blanks; everything else is one value."""
+    """A list stands on lines or separated by blanks; one of objects is JSON; everything else is one value."""
+    if location in _OBJECTS:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text  # which is no list: the validation says so
     return tuple(text.split()) if location in _LISTS else text
 
 
@@ -333,7 +349,7 @@ def _part_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     from pydantic import BaseModel
 
     annotation = model.model_fields[name].annotation
-    kinds = (annotation, *get_args(annotation))
+    kinds = (annotation, *(get_args(annotation) if get_origin(annotation) is not tuple else ()))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
@@ -374,5 +390,6 @@ _WANTED = {
     "model_type": "write `name: value` lines below it",
     "dict_type": "write `name: value` lines below it",
     "missing": "is needed here",
+    "extra_forbidden": "there is no such name here",
 }
 """By pydantic's type of problem, where its own words are Python's."""

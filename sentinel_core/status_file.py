@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sentinel_core import views
 from sentinel_core.audit.redact import Masker
+from sentinel_core.clock_watch import ClockWatch
 from sentinel_core.masking import may_hold_secret
 from sentinel_core.metrics.ticker import Ticked, Ticker
+from sentinel_core.traffic import Traffic
 
 if TYPE_CHECKING:
     from sentinel_core.engine import Engine
@@ -43,7 +45,9 @@ class StatusFile(Ticked):
         self._engine = engine
         self._folder = folder
         self._ticker = Ticker("status file", self._write, every_s)
-        self._forget = engine.on_fork(self._ticker.renew_after_fork)
+        self._traffic = Traffic(engine)
+        self._clock = ClockWatch(engine.clock)
+        self._forget = engine.on_fork(self._renew_after_fork)
 
     @property
     def path(self) -> Path:
@@ -64,6 +68,10 @@ class StatusFile(Ticked):
         except OSError as error:
             logger.warning("the status file cannot be removed: %s", error)
 
+    def _renew_after_fork(self) -> None:
+        self._traffic = Traffic(self._engine)
+        self._ticker.renew_after_fork()
+
     def _write(self) -> None:
         engine = self._engine
         breakers, beyond = views.breaking(engine.snapshot, engine.core, MOST_BREAKERS)
@@ -75,6 +83,8 @@ class StatusFile(Ticked):
             **engine.status(),
             "breakers": breakers,
             "breakersBeyond": beyond,
+            "traffic": self._traffic.tell(),
+            "clock": self._clock.look(),
         }
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)

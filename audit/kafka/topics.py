@@ -55,19 +55,30 @@ class Seen:
     """As in `Made`; empty too where this user may not look at the settings of topics."""
 
 
-def look(target: Target, topics: Topics) -> list[Seen]:
-    """The topics as they are; makes and changes nothing. Raises PublisherUnavailable."""
+def look(target: Target, topics: Topics) -> tuple[str | None, list[Seen]]:
+    """What answers, and the topics as they are; makes and changes nothing. Raises PublisherUnavailable."""
     kafka = library()
     wanted = _wanted(topics)
     try:
         admin = clients.admin(target)
         try:
             found = {each["name"]: each for each in admin.describe_topics(list(wanted))}
-            return [_seen(admin, found[topic], settings) for topic, settings in wanted.items()]
+            seen = [_seen(admin, found[topic], settings) for topic, settings in wanted.items()]
+            return _server(admin), seen
         finally:
             admin.close()
     except (kafka.errors.KafkaError, OSError) as error:
         raise told(target, error, ", ".join(wanted)) from error
+
+
+def _server(admin: Any) -> str | None:
+    """A broker does not tell its release; what it speaks tells the oldest that it can be. None: it is not shown."""
+    try:
+        brokers = admin.describe_cluster()["brokers"]
+        spoken = admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version
+        return f"Kafka {'.'.join(map(str, spoken))} or newer"
+    except (library().errors.KafkaError, LookupError, AttributeError, TypeError):
+        return None
 
 
 def _seen(admin: Any, found: dict[str, Any], settings: dict[str, str]) -> Seen:

@@ -206,9 +206,8 @@ def _blames(store: AuditStore, rows: list[Row]) -> tuple[Blame, ...]:
 def _blame(store: AuditStore, rows: list[Row]) -> Blame:
     head = rows[0].event
     own = tuple(_field_change(row) for row in rows)
-    others = (
-        [] if head.initial else [change for row in store.related(head) if (change := _field_change(row)) not in own]
-    )
+    others = [] if head.initial else [_field_change(row) for row in store.related(head) if _is_beside(row, head)]
+    others = [change for change in others if change not in own]
     sightings = store.sightings(head)
     seen = Seen(
         tuple(sighting.instance for sighting in sightings),
@@ -216,6 +215,12 @@ def _blame(store: AuditStore, rows: list[Row]) -> Blame:
         sightings[-1].time if sightings else None,
     )
     return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen, _undone(store, head))
+
+
+def _is_beside(row: Row, head: EventHead) -> bool:
+    """Of another kind or store: what the same commit did to this one at another time, as when it was published again
+    over an edit, did not come with it."""
+    return row.event.id == head.id or row.event.source != head.source
 
 
 def _undone(store: AuditStore, head: EventHead) -> datetime | None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from sentinel_core.audit.encode import compact
 from sentinel_core.audit.errors import StoreDenied, StoreMisconfigured, StoreUnavailable
 from sentinel_core.audit.store._os_target import PASSWORD_VARIABLE, Target
 from sentinel_core.audit.store._os_wire import Answer, Request, Wire
@@ -19,7 +20,15 @@ BUSY = (429, 502, 503, 504)
 _OLDEST = (7, 10)
 """Of Elasticsearch; every OpenSearch is newer."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
-encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+def encode(value: Any) -> str:
+    """As JSON; half a surrogate pair stays one."""
+    try:
+        return compact(value).decode()
+    except ValueError:
+        return _ENCODE(value)
 
 
 def to_bytes(text: str) -> bytes:
@@ -73,7 +82,7 @@ class Client:
     def _asked(self, request: Request, allowed: Collection[int]) -> tuple[int, dict[str, Any]]:
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()
-            self._wire.forget_after_fork()
+            self._wire.close()
         until = time.monotonic() + self.target.timeout_s
         if not self._checked:
             self._check(until)

@@ -12,7 +12,7 @@ from sentinel_core.audit.instants import milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import Client, encode
 from sentinel_core.audit.store._os_layout import FIELDS, Names, key
 from sentinel_core.audit.store._os_read import Read
-from sentinel_core.audit.store._write import FOLD_MS
+from sentinel_core.audit.store._write import FOLD_MS, may_fold
 from sentinel_core.audit.store.contract import EventHead
 
 _MOST = 100
@@ -47,7 +47,7 @@ class Folding:
     def __init__(self, client: Client, names: Names, reads: Sequence[Read]) -> None:
         self._candidates: dict[tuple[object, ...], list[_Candidate]] = {}
         self._told: set[tuple[str, str]] = set()
-        observed = [read for read in reads if read.head.observed]
+        observed = [read for read in reads if may_fold(read.head)]
         if observed:
             # What was written a moment ago must be found. The records were read before: nothing is missed.
             client.call("POST", f"/{names.events}/_refresh?ignore_unavailable=true", allowed=(404,))
@@ -95,7 +95,7 @@ class Folding:
         """A new one, of which later ones of the batch may be observations."""
         head = read.head
         self._told.add((event, head.instance or ""))
-        if head.observed:
+        if may_fold(head):
             self._candidates.setdefault(_change(head), []).append(_Candidate(event, milliseconds(head.time)))
 
 

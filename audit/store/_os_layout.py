@@ -18,7 +18,7 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sentinel_core.audit.chain import COLUMNS, ROW, START, link
+from sentinel_core.audit.chain import COLUMNS, ROW, START, link, link_new
 from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.indexing import Indexed
 from sentinel_core.audit.instants import milliseconds, rfc3339
@@ -156,7 +156,7 @@ def document(head: EventHead, rows: Sequence[Indexed], data: bytes, previous: by
     """An event as JSON, and its hash."""
     time = milliseconds(head.time)
     written = [[place, time, *row[:5], _text(row.old), _text(row.new)] for place, row in enumerate(rows)]
-    made = link(previous, number, data, _columns(head, time), written)
+    made = link_new(previous, number, data, _columns(head, time), written)
     held = _held(head, written, number, previous, len(data)) | {HASH: made.hex()}
     held |= {ROWS: packed(encode(written).encode("utf-8", "backslashreplace")), DATA: packed(data)}
     return encode(held), made

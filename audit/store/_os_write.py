@@ -26,6 +26,7 @@ from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
 from sentinel_core.audit.store._os_layout import Names, check, document, key
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
+from sentinel_core.audit.store._write import may_fold
 from sentinel_core.audit.store.contract import Ingested
 
 CHUNK, CHUNK_BYTES = 500, 4 * 2**20
@@ -136,14 +137,14 @@ class _Batch:
         rebuilt = [own for own, read in reads if own not in known and records[read.head.source].rebuilt]
         known |= ids_stored(self._client, self._names, rebuilt)
         unknown = [read for own, read in reads if own not in known]
-        if any(read.head.observed for read in unknown):
+        if any(may_fold(read.head) for read in unknown):
             self._wait()
         folding = Folding(self._client, self._names, unknown)
         for own, read in reads:
             plan, instance = plans[read.head.source], read.head.instance or ""
             plan.reads.append((own, read))
             told = known.get(own)
-            if told is None and read.head.observed and (event := folding.found(read)) is not None:
+            if told is None and may_fold(read.head) and (event := folding.found(read)) is not None:
                 plan.lines += self._know(own, instance, event)
                 plan.sightings.append(Told(event, instance, read.head.time))
                 told = Known(event, instance)

@@ -18,7 +18,7 @@ from sentinel_core.audit.store._packing import unpack
 
 HEADS = "SELECT source, number, hash, adopted FROM chains ORDER BY source"
 PAGE = 2000
-PARALLEL_FROM = 200_000
+PARALLEL_FROM = 50_000
 """Events from which on other processes are worth their start."""
 _MOST_PROCESSES = 4
 _SPAN = "FROM events e LEFT JOIN bodies b ON b.event = e.seq WHERE e.seq BETWEEN ? AND ? ORDER BY e.seq"

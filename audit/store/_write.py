@@ -7,9 +7,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from sentinel_core.audit.chain import COLUMNS, START, link
+from sentinel_core.audit.chain import COLUMNS, START, link_new
+from sentinel_core.audit.event import RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed
 from sentinel_core.audit.store._packing import pack
+from sentinel_core.audit.store.contract import EventHead
 
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
@@ -42,6 +44,11 @@ _SAME_OBSERVATION = """
 """
 
 
+def may_fold(told: Columns | EventHead) -> bool:
+    """Whether another host may tell of the same: of what stands in a store, not of what an instance itself runs."""
+    return bool(told.observed) and told.type != RuleApplied.TYPE
+
+
 Read = tuple[Columns, Sequence[Indexed], bytes]
 """An event as it is to be stored: its columns, its rows, its canonical data."""
 
@@ -66,7 +73,7 @@ class Writer:
         """A new event with its link; of one that is known only the sighting."""
         columns = read[0]
         seq: int | None = self._known.get((columns.id, columns.source))
-        if seq is None and columns.observed:
+        if seq is None and may_fold(columns):
             seq = self._fold(columns)
         if seq is None:
             seq = self._append(*read)
@@ -93,7 +100,7 @@ class Writer:
             for place, (action, kind, resource, rule, field, old, new) in enumerate(indexed)
         ]
         number, previous = self._heads.get(source, (0, START))
-        made = link(previous, number + 1, data, columns, rows)
+        made = link_new(previous, number + 1, data, tuple(columns), rows)
         self._heads[source] = (number + 1, made)
         self._known[columns.id, source] = self._last
         self._events.append((self._last, number + 1, previous, made, *columns))

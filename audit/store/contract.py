@@ -35,6 +35,18 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreCondition:
+    """What a store says of itself when somebody looks. None: it does not tell."""
+
+    server: str | None = None
+    """Product and version."""
+    clock: datetime | None = None
+    """Its own time, aware, as the answer was made."""
+    may_write: bool | None = None
+    """Whether this caller could write; found out without writing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """All conditions hold, and `start <= time < end`. Newest first, where nothing else is said."""
 
@@ -144,6 +156,14 @@ class AuditStore(Protocol):
 
     def close(self) -> None:
         """Idempotent."""
+
+
+@runtime_checkable
+class InspectableStore(Protocol):
+    """A store that tells more of itself than its events; asked by `sentinelctl doctor`."""
+
+    def inspect(self) -> StoreCondition:
+        """Changes nothing; bounded. Raises StoreUnavailable."""
 
 
 @runtime_checkable

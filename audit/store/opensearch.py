@@ -19,6 +19,7 @@ from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
 from sentinel_core.audit.store._os_arrival import arrived
 from sentinel_core.audit.store._os_client import Client, encode
+from sentinel_core.audit.store._os_inspect import inspect
 from sentinel_core.audit.store._os_layout import (
     DATA,
     FIELDS,
@@ -36,7 +37,7 @@ from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
 from sentinel_core.audit.store._os_write import Writer
-from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting
+from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
 from sentinel_core.audit.store.sqlite import SHORTEST_ID
 
 _MOST_EVENTS = 1000
@@ -261,6 +262,10 @@ class OpenSearchStore:
         """See `ChainedStore`; chain by chain in the order of numbers, as there is no other order of arrival."""
         heads = self.heads()
         return heads, walk(self._client, self._names, heads)
+
+    def inspect(self) -> StoreCondition:
+        """See `InspectableStore`."""
+        return inspect(self._client, self._names)
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""

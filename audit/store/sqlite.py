@@ -4,6 +4,8 @@ a resource reads a few index pages and never a list of 10,000 rules."""
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
@@ -26,7 +28,7 @@ from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Writer
-from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting
+from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
 
 SHORTEST_ID = 8
 
@@ -196,6 +198,12 @@ class SqliteStore:
         )
         return int(count)
 
+    def inspect(self) -> StoreCondition:
+        """See `InspectableStore`. The clock is that of this machine; beside the file its log is written."""
+        places = (self.path, self.path.parent)
+        may_write = all(os.access(each, os.W_OK) for each in places)
+        return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write)
+
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()
@@ -215,7 +223,7 @@ def _event(found: Sequence[Any]) -> Event:
     identity, source, kind_of_event, subject, time, packed = found
     try:
         data = unpack(packed)
-    except (zlib.error, AttributeError) as error:
+    except (zlib.error, AttributeError, TypeError) as error:
         raise StoreUnavailable(f"event {identity}: its data is damaged; sentinelctl audit verify tells more") from error
     return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), data)
 

@@ -184,8 +184,9 @@ def _reasons(blame: Blame, zone: tzinfo, interval: Interval | None, *, wide: boo
     why = head.reason or (head.message or "").partition("\n")[0]
     parts = [f"reason: {why or '–'}"]
     if head.rollback_of:
-        undone = clock(blame.undoes, zone, interval) if blame.undoes else head.rollback_of[:12]
-        parts.append(f"rollback of {undone}")
+        # The revision first, which the event itself names: the answer stays the same when the older event is purged.
+        undone = clock(blame.undoes, zone, interval) if blame.undoes else "no longer in the store"
+        parts.append(f"rollback of {head.rollback_of[:12]} ({undone})")
     if blame.seen.instances:
         count = len(blame.seen.instances)
         spread = f" in {blame.seen.spread.total_seconds():.1f} s" if count > 1 else ""

@@ -15,6 +15,7 @@ COMMANDS = {
     "get": Lazy(f"{_HERE}.show:show", "The same as show."),
     "diff": Lazy(f"{_HERE}.diff:diff", "Compare any two sets of rules field by field."),
     "drift": Lazy(f"{_HERE}.drift:drift", "Whether a store still holds what was committed, and who changed it."),
+    "import": Lazy(f"{_HERE}.importing:import_", "Write what a store holds back into the YAML of the repository."),
     "plan": Lazy(f"{_HERE}.plan:plan", "What publishing would change, as a file to review and apply."),
     "apply": Lazy(f"{_HERE}.apply:apply", "Carry out a saved plan exactly, or refuse it as stale."),
     "publish": Lazy(f"{_HERE}.publish:publish", "Write rules into a store: plan and apply in one."),

@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import click
 
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import Exit, UsageProblem
-from sentinel_core.cli.rules.proposing import confirm_plan, plan_view, say_plan, stale_plan, uri_of, write
+from sentinel_core.cli.moments import utc_now
+from sentinel_core.cli.rules.options import lock_option
+from sentinel_core.cli.rules.proposing import (
+    check_overruling,
+    confirm_plan,
+    finish,
+    overruling,
+    plan_view,
+    refused,
+    say_plan,
+    stale_plan,
+    uri_of,
+    write,
+)
+from sentinel_core.cli.rules.waiting import asked, prepared, wait_options
 from sentinel_core.cli.stores import opened
-from sentinel_core.publishing import PlanInvalid, PlanStale, examine, read_plan
+from sentinel_core.masking import mask_text
+from sentinel_core.publishing import Plan, PlanInvalid, PlanStale, examine, read_plan
+from sentinel_core.publishing.make import freezes, rolled_back
 
 
 @click.command()
 @click.argument("plan", metavar="PLAN")
 @click.option("--dry-run", is_flag=True, help="Show what would be written and write nothing.")
+@click.option("--allow-freeze", is_flag=True, help="Write during a freeze; needs --reason.")
+@click.option("--reason", type=WORDS, metavar="TEXT", help="Why it is written during a freeze; kept with the rules.")
+@lock_option
+@wait_options
 @output_options
 @pass_app
-def apply(app: App, plan: str, dry_run: bool) -> int:
+def apply(
+    app: App,
+    /,
+    plan: str,
+    dry_run: bool,
+    allow_freeze: bool,
+    reason: str | None,
+    under: str | None,
+    **options: Any,
+) -> int:
     """Carry out a saved plan: exactly what it says.
 
     \b
@@ -24,8 +56,11 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
     sentinelctl rules apply release.plan --dry-run
 
     Refused with exit code 5, with nothing written, where the store has changed since the plan was made. A plan that
-    broke off half-way is finished by applying it again: what stands already is not written twice.
+    broke off half-way is finished by applying it again: what stands already is not written twice. A freeze counts when
+    a plan is applied, whenever it was made; what other guards said stands in the plan.
     """
+    wait = asked(options)
+    check_overruling(reason, ["freeze"] if allow_freeze else [])
     try:
         made = read_plan(plan)
     except PlanInvalid as error:
@@ -38,6 +73,7 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
         app.out.say("Nothing to do: these rules stood there when the plan was made.")
         return Exit.DONE
     say_plan(app, made)
+    made = _unless_frozen(app, made, reason if allow_freeze else None)
     if dry_run:
         with opened(app, uri_of(app, made)) as source:
             try:
@@ -47,8 +83,25 @@ def apply(app: App, plan: str, dry_run: bool) -> int:
         app.out.show(plan_view(made, None))
         app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE
-    confirm_plan(app, made)
-    with opened(app, uri_of(app, made)) as source:
-        outcomes = write(app, made, source, f"sentinelctl rules apply {plan}    (goes on where this ended)")
-    app.out.show(plan_view(made, None, outcomes))
+    with opened(app, uri_of(app, made)) as source, prepared(app, source, wait) as waiting:
+        confirm_plan(app, made)
+        if found := rolled_back(made, source):
+            raise refused(found, made.store)
+        again = f"sentinelctl rules apply {plan}    (goes on where this ended)"
+        outcomes = write(app, made, source, again, command="apply", under=under)
+        finish(app, made, None, outcomes, waiting)
     return Exit.DONE
+
+
+def _unless_frozen(app: App, made: Plan, reason: str | None) -> Plan:
+    """The plan, with the reason for which it is written all the same. Raises CommandError (3)."""
+    found = freezes(app.settings.guards.freeze, made.environment, utc_now())
+    if not found or "freeze" in made.allowed:
+        return made
+    if reason is None:
+        raise refused(found, made.store)
+    for each in found:
+        app.out.say(f"guard {each.guard} is overruled: {each.text}")
+    before = [made.provenance.reason] if made.provenance.reason else []
+    why = overruling(mask_text("; ".join([*before, reason])), ["freeze"])
+    return replace(made, allowed=(*made.allowed, "freeze"), provenance=replace(made.provenance, reason=why))

@@ -19,6 +19,8 @@ from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.stores import store_uris
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.rules import Kind, RuleSet
+from sentinel_core.rules.ownership import owner_of
+from sentinel_core.settings import Owner
 
 DIRECTIONS = {"add": "only_in_store", "remove": "only_in_git", "change": "changed"}
 """By the action that leads from Git to the store."""
@@ -35,7 +37,8 @@ def drift(app: App, what: str | None, store: str | None, kind: Kind | None) -> i
     """Whether a store still holds what was committed, and if not, who changed it.
 
     WHAT is what should stand there (default: the rules as code at HEAD). Each difference says whether a rule is only in
-    Git, only in the store or another one there, and whose edit of that kind stands in the store.
+    Git, only in the store or another one there, whose edit of that kind stands in the store, and which team owns the
+    resource.
 
     \b
     sentinelctl rules drift                     the last commit against the stores of the settings
@@ -50,7 +53,7 @@ def drift(app: App, what: str | None, store: str | None, kind: Kind | None) -> i
     lost = {kind: RuleSet.empty(kind) for kind in wanted.sets if kind not in standing.sets}
     difference = compare(wanted.sets, {**standing.sets, **lost})
     say_unmanaged(app, difference, wanted, standing)
-    app.out.show(_view(difference, wanted, standing))
+    app.out.show(_view(difference, wanted, standing, app.settings.owners))
     if not difference.count:
         return Exit.DONE
     counts = dict.fromkeys(DIRECTIONS.values(), 0)
@@ -84,7 +87,7 @@ def _owner(standing: Side, kind: Kind, change: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def _view(difference: Difference, wanted: Side, standing: Side) -> View:
+def _view(difference: Difference, wanted: Side, standing: Side, owners: Sequence[Owner]) -> View:
     items = [
         {
             "direction": DIRECTIONS[change["action"]],
@@ -93,6 +96,7 @@ def _view(difference: Difference, wanted: Side, standing: Side) -> View:
             "git": change["old"],
             "store": change["new"],
             "owner": _owner(standing, kind, change),
+            "team": _team(change, owners),
         }
         for kind, change in _changes(difference)
     ]
@@ -100,7 +104,10 @@ def _view(difference: Difference, wanted: Side, standing: Side) -> View:
     def lines(_: bool) -> Iterator[Sequence[Span]]:
         if items:
             yield (Styled(wanted.title, "bold"), "  →  ", Styled(standing.title, "bold"))
-            yield from change_lines(difference, lambda kind, change: _said(_owner(standing, kind, change), change))
+            yield from change_lines(
+                difference,
+                lambda kind, change: _said(_owner(standing, kind, change), change, _team(change, owners)),
+            )
 
     return View(
         document={"git": wanted.title, "store": standing.title, "drift": bool(items), "differences": items},
@@ -110,11 +117,18 @@ def _view(difference: Difference, wanted: Side, standing: Side) -> View:
     )
 
 
-def _said(owner: Mapping[str, Any], change: Mapping[str, Any]) -> str:
-    """`only in store; by ops-li (console), 2026-11-25 14:41:07 +08:00`."""
+def _team(change: Mapping[str, Any], owners: Sequence[Owner]) -> str | None:
+    """Whose resource it is, by `owners` of the settings."""
+    owner = owner_of(str(change["resource"]), owners)
+    return owner.team if owner is not None else None
+
+
+def _said(owner: Mapping[str, Any], change: Mapping[str, Any], team: str | None) -> str:
+    """`only in store; by ops-li (console), 2026-11-25 14:41:07 +08:00; owner payments`."""
     channel = f"({owner['channel']})" if owner["channel"] else None
     who = " ".join(part for part in (owner["author"], channel) if part)
     when = local(datetime.fromisoformat(owner["time"])) if owner["time"] else None
     by = f"by {', '.join(part for part in (who, when) if part)}" if who or when else None
     direction = DIRECTIONS[change["action"]].replace("_", " ")
-    return "; ".join(part for part in (direction if change["action"] != "change" else None, by) if part)
+    whose = f"owner {team}" if team else None
+    return "; ".join(part for part in (direction if change["action"] != "change" else None, by, whose) if part)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from sentinel_core.cli.app import App, pass_app
 from sentinel_core.cli.exits import CommandError, Exit
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default, read_texts
 from sentinel_core.cli.text import Styled
+from sentinel_core.datasources.atomic import replace_file
 from sentinel_core.rules import SourceText, format_text
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -67,16 +66,9 @@ def _show(app: App, changed: Iterable[tuple[SourceText, bytes]]) -> None:
 def _replace(path: Path, content: bytes) -> None:
     """In one step, through symbolic links, keeping the file's mode."""
     target = path.resolve()
-    part = None
     try:
-        descriptor, part = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-        Path(part).replace(target)
+        replace_file(target, content, mode=stat.S_IMODE(target.stat().st_mode))
     except OSError as error:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)
         raise CommandError(
             f"{path}: cannot be written: {error.strerror}",
             next_step="check its permissions, or use `fmt - < FILE` and redirect",

@@ -5,42 +5,69 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.exits import CommandError
 from sentinel_core.cli.moments import local
 from sentinel_core.cli.output import View, table
+from sentinel_core.cli.rules.diff import Difference, change_lines, compare
 from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.past import Line, Past, event_sources, past
 from sentinel_core.cli.rules.show import masked, revision_json
-from sentinel_core.cli.rules.sides import numbered, short_version
+from sentinel_core.cli.rules.sides import short_version
 from sentinel_core.cli.stores import history_store
-from sentinel_core.cli.text import Span, Styled
+from sentinel_core.cli.text import Span, Styled, plural
+from sentinel_core.datasources.contract import Item
 from sentinel_core.rules import Kind, Revision, RuleRejected, RuleSet, parse_revision
 
+if TYPE_CHECKING:
+    from sentinel_core.audit.query.told import Ran
+
 SHORT = 12
+_FROM = {"store": "store", "audit": "audit store", "both": "both"}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One revision in a history. `digest` is None where the rules of the revision are not valid."""
+    """One revision in a history."""
 
     number: int
     revision: Revision
+    line: Line
+    sets: Mapping[Kind, RuleSet] | None
+    """None where the rules are not valid, or cannot be put together any more."""
     digest: str | None
-    counts: Mapping[Kind, int]
+    """None where the rules are not valid."""
     undone: int | None
     """Number of the revision that this one rolled back, where it is in the history."""
+    ran: Ran | None
+    """None where nobody can tell."""
+    difference: Difference | None
+    """To the revision before, where that was asked for and both are known."""
 
     def to_json(self) -> dict[str, Any]:
+        changes = self.difference and [change for each in self.difference.changes.values() for change in each]
+        patch = {} if changes is None else {"changes": changes}
         return {
             "number": self.number,
             **revision_json(self.revision),
             "valid": self.digest is not None,
             "digest": self.digest,
-            "rules": dict(self.counts),
+            "rules": {kind: len(found.rules) for kind, found in (self.sets or {}).items()},
             "rollbackOfNumber": self.undone,
+            "from": self.line.origin,
+            "toldAt": self.line.seen and self.line.seen.isoformat(),
+            "ran": self.ran
+            and {
+                "instances": list(self.ran.instances),
+                "first": self.ran.first and self.ran.first.isoformat(),
+                "last": self.ran.last and self.ran.last.isoformat(),
+                "rejected": list(self.ran.rejected),
+            },
+            **patch,
         }
 
 
@@ -48,78 +75,189 @@ class Entry:
 @store_option
 @kind_option("Whose history, for a store that keeps every kind by itself.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many revisions to show.")
+@click.option("--before", type=click.IntRange(2), metavar="N", help="Go on with those that are older than number N.")
+@click.option("-p", "--patch", is_flag=True, help="Show what each changed, field by field.")
 @output_options
 @pass_app
-def history(app: App, store: str | None, kind: Kind | None, limit: int) -> None:
-    """Revisions of a store in which the rules changed, newest first: who, when, why.
+def history(app: App, store: str | None, kind: Kind | None, limit: int, before: int | None, patch: bool) -> None:
+    """Revisions of a store in which the rules changed, newest first: who, when, why, and who ran them.
 
     \b
     sentinelctl rules history
     sentinelctl rules history --limit 5 -o json
 
     Number 1 is the oldest and a number never changes its meaning, so it can be used in `diff history:N` and in
-    `rollback --to N`.
+    `rollback --to N`. What the store remembers is joined with what the audit store was told: revisions that the store
+    has forgotten are still here.
     """
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(app, source, item)
-        newest = sorted(revisions, reverse=True)[:limit]
+        revisions = past(app, source, item)
+        numbers = [number for number in sorted(revisions, reverse=True) if before is None or number < before]
         with app.out.waiting("reading the rules of each revision"):
-            entries = [entry(number, revisions, item.kinds) for number in newest]
-    app.out.show(_view(entries))
-    if len(revisions) > len(entries):
-        app.out.say(f"{len(entries)} of {len(revisions)} revisions; --limit {len(revisions)} shows all")
+            entries = list(_entries(revisions, item, numbers[:limit], patch=patch))
+    app.out.show(_view(entries, patch=patch))
+    _say_what_is_left(app, revisions, entries, len(numbers))
 
 
-def entry(number: int, revisions: Mapping[int, Revision], kinds: Sequence[Kind]) -> Entry:
+def _say_what_is_left(app: App, revisions: Past, entries: Sequence[Entry], found: int) -> None:
+    if revisions.missing is not None:
+        app.out.say(f"note: only what the store itself remembers; the audit store cannot be asked: {revisions.missing}")
+    gone = [each.number for each in entries if each.line.origin == "audit"]
+    if gone:
+        span = f"{gone[-1]} to {gone[0]}" if len(gone) > 1 else f"{gone[0]}"
+        app.out.say(f"{plural(len(gone), 'revision')} ({span}) from the audit store: the store has them no more")
+    if found > len(entries):
+        more = f"--before {entries[-1].number} shows older ones"
+        app.out.say(f"{len(entries)} of {len(revisions)} revisions; {more}, --limit {len(revisions)} shows all")
+
+
+def _entries(revisions: Past, item: Item, numbers: Sequence[int], *, patch: bool) -> Iterator[Entry]:
+    from sentinel_core.audit.query.told import Ran, ran
+
+    versions = {number: _versions(revisions.lines[number]) for number in numbers}
+    asked = [version for each in versions.values() for version in each]
+    who = ran(revisions.audit, item.source, event_sources(item), asked) if revisions.audit else {}
+    for number in numbers:
+        nobody = Ran() if revisions.audit else None
+        runs = next((who[version] for version in versions[number] if version in who), nobody)
+        yield entry(number, revisions, item.kinds, runs, patch=patch)
+
+
+def _versions(line: Line) -> list[str]:
+    """As the store names it, and as events do."""
+    return list(dict.fromkeys([line.revision.version, *([line.told.version] if line.told else [])]))
+
+
+def entry(number: int, revisions: Past, kinds: Sequence[Kind], runs: Ran | None, *, patch: bool) -> Entry:
     """Parses one revision for its digest; an invalid one stays in the history and says so."""
-    revision = revisions[number]
-    of = revision.provenance.rollback_of
-    undone = next((each for each, other in revisions.items() if of and other.version == of), None)
+    line = revisions.lines[number]
+    of = line.revision.provenance.rollback_of
+    undone = revisions.number_of(of) if of else None
+    revision, sets = _read(revisions, number, kinds)
+    digest = digest_of({kind: found.digest for kind, found in sets.items()}) if sets else None
+    if sets is None and line.origin == "audit":
+        digest = digest_of({kind: head.new_digest or "" for kind, head in line.state.items()})
+    difference = _difference(revisions, number, kinds, sets) if patch and sets is not None else None
+    return Entry(number, revision, line, sets, digest, undone, runs, difference)
+
+
+def _read(revisions: Past, number: int, kinds: Sequence[Kind]) -> tuple[Revision, Mapping[Kind, RuleSet] | None]:
     try:
-        sets = parse_revision(revision, kinds)
+        revision = revisions[number]
+    except CommandError:  # hidden fields: the line is shown, and whoever wants the rules is told why
+        return revisions.lines[number].revision, None
+    try:
+        return revision, parse_revision(revision, kinds)
     except RuleRejected:
-        return Entry(number, revision, None, {}, undone)
-    counts = {kind: len(ruleset.rules) for kind, ruleset in sets.items()}
-    return Entry(number, revision, digest_of(sets), counts, undone)
+        return revision, None
 
 
-def digest_of(sets: Mapping[Kind, RuleSet]) -> str:
+def _difference(revisions: Past, number: int, kinds: Sequence[Kind], sets: Mapping[Kind, RuleSet]) -> Difference:
+    """To the newest valid revision before; to nothing, for the oldest that is known."""
+    older = next((found for each in range(number - 1, 0, -1) if (found := _read(revisions, each, kinds)[1])), {})
+    empty = {kind: RuleSet.empty(kind) for kind in sets.keys() | older}
+    return compare({**empty, **older}, {**empty, **sets})
+
+
+def digest_of(digests: Mapping[Kind, str]) -> str:
     """The digest of the kind; of a document with several kinds, SHA-256 over `kind:digest` lines in order of kind."""
-    if len(sets) == 1:
-        return next(iter(sets.values())).digest
-    text = "".join(f"{kind}:{sets[kind].digest}\n" for kind in sorted(sets))
+    if len(digests) == 1:
+        return next(iter(digests.values()))
+    text = "".join(f"{kind}:{digests[kind]}\n" for kind in sorted(digests))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _view(entries: Sequence[Entry]) -> View:
+def _view(entries: Sequence[Entry], *, patch: bool) -> View:
     items = [each.to_json() for each in entries]
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
-        headers = ["N", "WHEN", "WHO", "VERSION", "DIGEST", "WHY"] + (
-            ["CHANNEL", "RULES", "ROLLBACK OF"] if wide else []
-        )
-        yield from table(headers, [_row(each, wide=wide) for each in entries])
+        if patch:
+            for each in entries:
+                yield from _block(each)
+            return
+        gone = any(each.line.origin == "audit" for each in entries)
+        headers = ["N", "WHEN", "WHO", "VERSION", "DIGEST", "RAN", *(["FROM"] if gone or wide else []), "WHY"]
+        headers += ["CHANNEL", "RULES", "ROLLBACK OF", "PLAN", "INSTANCES"] if wide else []
+        yield from table(headers, [_row(each, gone=gone or wide, wide=wide) for each in entries])
 
     return View(
         document={"revisions": items}, items=items, names=[each.revision.version for each in entries], lines=lines
     )
 
 
-def _row(each: Entry, *, wide: bool) -> list[Span]:
+def _row(each: Entry, *, gone: bool, wide: bool) -> list[Span]:
     provenance = masked(each.revision.provenance)
-    when = provenance.published_at or provenance.committed_at
     row: list[Span] = [
         str(each.number),
-        local(when) if when else "–",
-        provenance.author or provenance.published_by or "unknown",
+        _when(each),
+        _who(each),
         short_version(each.revision),
         each.digest[:SHORT] if each.digest else Styled("invalid", "red"),
+        _ran(each.ran),
+        *([_FROM[each.line.origin]] if gone else []),
         why(each),
     ]
     if wide:
-        counts = " ".join(f"{kind}:{count}" for kind, count in each.counts.items())
-        row += [provenance.channel, counts or "–", (provenance.rollback_of or "–")[:SHORT]]
+        counts = " ".join(f"{kind}:{len(found.rules)}" for kind, found in (each.sets or {}).items())
+        row += [provenance.channel, counts or "–", (provenance.rollback_of or "–")[:SHORT], provenance.plan_id or "–"]
+        row.append(", ".join(each.ran.instances) if each.ran and each.ran.instances else "–")
     return row
+
+
+def _when(each: Entry) -> str:
+    """When it was made, else when it was told of."""
+    provenance = each.revision.provenance
+    when = provenance.published_at or provenance.committed_at or each.line.seen
+    return local(when) if when else "–"
+
+
+def _who(each: Entry) -> str:
+    provenance = masked(each.revision.provenance)
+    return provenance.author or provenance.published_by or "unknown"
+
+
+def _ran(ran: Ran | None) -> Span:
+    """`20`, `19, 1 refused it`."""
+    if ran is None:
+        return "–"
+    if ran.rejected:
+        return Styled(f"{len(ran.instances)}, {len(ran.rejected)} refused it", "red")
+    return str(len(ran.instances))
+
+
+def _block(each: Entry) -> Iterator[Sequence[Span]]:
+    """As `git log -p` has it."""
+    yield (Styled(f"revision {each.number} ({each.revision.version})", "yellow"),)
+    provenance = masked(each.revision.provenance)
+    facts = {
+        "Who": f"{_who(each)} ({provenance.channel})",
+        "When": _when(each),
+        "Why": why(each),
+        "Plan": provenance.plan_id,
+        "Digest": each.digest or "the rules are not valid",
+        "Ran": _activity(each.ran),
+        "Refused": ", ".join(each.ran.rejected) if each.ran else None,
+        "From": _FROM[each.line.origin],
+    }
+    for name, fact in facts.items():
+        if fact:
+            yield (Styled(f"{name + ':':9}", "dim"), fact)
+    yield ("",)
+    if each.difference is None:
+        yield (Styled("  (its rules are not valid, or hidden: no comparison)", "dim"),)
+    else:
+        told = {kind: changes for kind, changes in each.difference.changes.items() if changes}
+        if told:
+            yield from change_lines(Difference(told, (), ()))
+        else:
+            yield (Styled("  (no rule changed)", "dim"),)
+    yield ("",)
+
+
+def _activity(ran: Ran | None) -> str | None:
+    if ran is None or ran.first is None or ran.last is None:
+        return None
+    return f"{plural(len(ran.instances), 'instance')}, first {local(ran.first)}, last {local(ran.last)}"
 
 
 def why(each: Entry) -> str:

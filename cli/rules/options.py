@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from sentinel_core.cli.app import WORDS
 from sentinel_core.rules import KINDS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -22,6 +23,13 @@ def store_option(command: Command) -> Command:
     return click.option("--store", metavar="URI", help="Store to use instead of the first one of the settings.")(
         command
     )
+
+
+def lock_option(command: Command) -> Command:
+    """`--lock`: the lock of a person under which a command writes."""
+    return click.option(
+        "--lock", "under", type=WORDS, metavar="ID", help="Write under this lock, held with sentinelctl lock hold."
+    )(command)
 
 
 class _Kind(click.Choice[str]):

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from sentinel_core.cli.app import App, output_options_by_name, pass_app
+from sentinel_core.cli.app import App, output_options_and, pass_app
 from sentinel_core.cli.config.known import context_named
 from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem
-from sentinel_core.cli.rules.options import kind_option
+from sentinel_core.cli.rules.options import kind_option, lock_option
 from sentinel_core.cli.rules.plan import check_file, save
 from sentinel_core.cli.rules.proposing import (
     allowed_among,
     check_guards,
-    check_words,
+    check_overruling,
     guard_options,
     plan_view,
     propose_side,
@@ -25,6 +25,7 @@ from sentinel_core.cli.rules.proposing import (
 )
 from sentinel_core.cli.rules.publish import carry
 from sentinel_core.cli.rules.sides import Side, resolve
+from sentinel_core.cli.rules.waiting import asked, wait_options
 from sentinel_core.cli.stores import store_uris
 from sentinel_core.datasources import mask_uri
 from sentinel_core.rules import Kind, Provenance
@@ -43,7 +44,9 @@ from sentinel_core.rules import Kind, Provenance
 )
 @kind_option("Promote only this kind.")
 @guard_options
-@output_options_by_name
+@lock_option
+@wait_options
+@output_options_and(by_name=True)
 @pass_app
 def promote(
     app: App,
@@ -54,6 +57,7 @@ def promote(
     out: Path | None,
     kind: Kind | None,
     reason: str | None,
+    under: str | None,
     **flags: Any,
 ) -> int:
     """Bring the rules of one environment into another: shows the difference, asks, and writes it.
@@ -67,9 +71,10 @@ def promote(
     sentinelctl rules promote staging prod
     sentinelctl rules promote staging prod -o release.plan
     """
+    wait = asked(flags)
     check_file(out)
     allowed = allowed_among(flags)
-    check_words(reason, allowed)
+    check_overruling(reason, allowed)
     before, uri = _named(app, source)
     after, store = _named(app, to)
     if mask_uri(uri) == mask_uri(store):
@@ -80,9 +85,9 @@ def promote(
             after, named, side, _provenance(after, side, mask_uri(source), reason, allowed), allowed
         )
         if out is None:
-            return carry(after, named, proposal, dry_run=dry_run)
+            return carry(after, named, proposal, dry_run=dry_run, command="promote", under=under, wait=wait)
     app.out.show(plan_view(proposal.plan, proposal))
-    check_guards(app, proposal)
+    check_guards(app, proposal, later=True)
     save(app, proposal.plan, out)
     return Exit.DONE
 

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
+from sentinel_core.cli.lock.holding import locked
+from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
-from sentinel_core.cli.rules.diff import Difference, change_lines
+from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
+from sentinel_core.cli.rules.reporting import count_line, difference_of, flags_for, foreign, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
+from sentinel_core.cli.rules.waiting import Waiting, convergence_json
 from sentinel_core.cli.stores import opened, store_uris
-from sentinel_core.cli.text import Span, Styled, visible
+from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
-from sentinel_core.datasources.contract import Absent, Readable
+from sentinel_core.datasources.contract import Absent, Readable, SourceMisconfigured
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
+from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.make import Proposal, Wanted
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
 from sentinel_core.rules.guard import GUARDS, Objection
 
+if TYPE_CHECKING:
+    from sentinel_core.publishing.convergence import Convergence
+
 Command = TypeVar("Command", bound=Callable[..., Any])
-_SHOWN = 10
-"""Resources that an objection names at most."""
 
 
 def guard_options(command: Command) -> Command:
     """`--allow-…` for each guard, and `--reason`."""
+    command = click.option(
+        "--allow-check",
+        "allow_check",
+        multiple=True,
+        type=WORDS,
+        metavar="NAME",
+        help="Overrule the own check of this name; needs --reason.",
+    )(command)
     for guard in reversed(GUARDS):
         command = click.option(
             f"--allow-{guard}", f"allow_{guard}", is_flag=True, help=f"Overrule the guard {guard}; needs --reason."
@@ -46,20 +61,28 @@ def guard_options(command: Command) -> Command:
 
 
 def allowed_among(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(guard for guard in GUARDS if flags.get(f"allow_{guard}"))
+    """As plans list them."""
+    checks = dict.fromkeys(f"check:{name}" for name in flags.get("allow_check", ()))
+    return (*(guard for guard in GUARDS if flags.get(f"allow_{guard}")), *checks)
+
+
+def one_store(app: App, store: str | None) -> str:
+    """The URI of the store that is meant. Raises BadSettings where it must be named."""
+    uris = (store,) if store else store_uris(app)
+    if len(uris) > 1:
+        raise BadSettings(
+            f"the settings name {len(uris)} stores, and only one is meant at a time",
+            next_step=f"add --store with one of them: {', '.join(uris)}",
+        )
+    return uris[0]
 
 
 @contextmanager
 def target(app: App, store: str | None) -> Iterator[tuple[str, Readable]]:
     """The store that is written, with its URI. Raises BadSettings where it must be named."""
-    uris = (store,) if store else store_uris(app)
-    if len(uris) > 1:
-        raise BadSettings(
-            f"the settings name {len(uris)} stores, and only one is written at a time",
-            next_step=f"add --store with one of them: {', '.join(uris)}",
-        )
-    with opened(app, uris[0]) as source:
-        yield mask_uri(uris[0]), source
+    uri = one_store(app, store)
+    with opened(app, uri) as source:
+        yield mask_uri(uri), source
 
 
 def uri_of(app: App, plan: Plan) -> str:
@@ -79,18 +102,10 @@ def propose(
 ) -> Proposal:
     """Compares what is wanted with what stands in the store, and asks the guards. `named`: the store of the command
     line, whose history is meant."""
-    check_words(reason, allowed)
+    check_overruling(reason, allowed)
     (text,) = (what,) if what else given_or_default(app, ())
     side = resolve(app, text, kind, store=named)
     return propose_side(app, store, side, _provenance(app, text, side, kind, reason, allowed), allowed)
-
-
-def check_words(reason: str | None, allowed: tuple[str, ...]) -> None:
-    """Raises UsageProblem where a reason is needed or says nothing."""
-    if reason is not None and not reason.strip():
-        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
-    if allowed and not reason:
-        raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
 
 
 def propose_side(
@@ -102,13 +117,28 @@ def propose_side(
         return make_plan(
             source,
             uri,
-            Wanted(side.title, side.sets, side.texts),
+            Wanted(side.title, side.sets, side.texts, side.files),
             environment=app.environment,
             provenance=provenance,
             policy=app.settings.guards,
             max_bytes=app.settings.guards.max_bytes,
+            owners=app.settings.owners,
             allowed=allowed,
+            now=utc_now(),
         )
+
+
+def check_overruling(reason: str | None, allowed: Sequence[str]) -> None:
+    """Raises UsageProblem for a blank reason, and for guards that are overruled without one."""
+    if reason is not None and not reason.strip():
+        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
+    if allowed and not reason:
+        raise UsageProblem("to overrule a guard needs a reason", next_step='add --reason "why this is right"')
+
+
+def overruling(reason: str, allowed: Sequence[str]) -> str:
+    """The reason as it is kept with the rules."""
+    return f"{reason} (overruled: {', '.join(allowed)})" if allowed else reason
 
 
 def _provenance(
@@ -121,8 +151,8 @@ def _provenance(
 
 def published(app: App, found: Provenance, why: str | None, allowed: tuple[str, ...]) -> Provenance:
     """What is kept beside rules that somebody publishes now: whose they are and why."""
-    if allowed:
-        why = f"{why} (overruled: {', '.join(allowed)})"
+    if why:
+        why = overruling(why, allowed)
     # What stands beside the rules is read by everybody: no credential that somebody wrote into a message goes there.
     return masked(replace(found, reason=why, environment=app.environment, published_by=actor()))
 
@@ -160,30 +190,15 @@ def _plan_lines(plan: Plan) -> Iterator[Sequence[Span]]:
     if not plan.steps:
         return
     yield (Styled(plan.title, "bold"), "  →  ", Styled(plan.store, "bold"))
-    yield from change_lines(_difference(plan))
-    yield (_count_line(plan),)
+    yield from change_lines(difference_of(plan))
+    yield (count_line(plan),)
 
 
-def _count_line(plan: Plan) -> str:
-    rules = {action: {_rule(change) for change in plan.changes if change["action"] == action} for action in
-             ("add", "change", "remove")}  # fmt: skip
-    add, change, remove = (len(rules[action]) for action in ("add", "change", "remove"))
-    return f"Plan: {add} to add, {change} to change, {remove} to remove."
-
-
-def _rule(change: Mapping[str, Any]) -> tuple[str, str]:
-    return str(change["rule"]), "" if change["action"] == "change" else str(change["new"] or change["old"])
-
-
-def _difference(plan: Plan) -> Difference:
-    changes: dict[Kind, list[Mapping[str, Any]]] = {}
-    for change in plan.changes:
-        changes.setdefault(str(change["rule"]).partition("/")[0], []).append(change)
-    return Difference({kind: changes[kind] for kind in KINDS if kind in changes}, (), ())
-
-
-def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome] = ()) -> View:
-    """The plan without its texts; `steps` tell what became of each, where it was carried out."""
+def plan_view(
+    plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome] = (), found: Convergence | None = None
+) -> View:
+    """The plan without its texts; `steps` tell what became of each, where it was carried out, and `convergence` who
+    runs it."""
     states = {outcome.step.source: outcome for outcome in outcomes}
     document = {
         "plan": plan.id,
@@ -205,6 +220,7 @@ def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome]
             }
             for step in plan.steps
         ],
+        "convergence": convergence_json(found),
     }
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
@@ -218,33 +234,34 @@ def plan_view(plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome]
     return View(document=document, items=plan.changes, names=[plan.id], lines=lines)
 
 
-def check_guards(app: App, proposal: Proposal) -> None:
-    """Raises CommandError (3) with every objection that nobody has overruled."""
+def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
+    """Raises CommandError (3) with every objection that nobody has overruled. `later`: nothing is written now, so a
+    freeze is only told."""
     for source in proposal.invalid:
         app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
+    for warning in foreign(proposal.plan, proposal):
+        app.out.say(Styled(f"warning: {warning}", "yellow"))
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    if proposal.objections:
-        guards = dict.fromkeys(each.guard for each in proposal.objections)
-        flags = " ".join(f"--allow-{guard}" for guard in guards if guard in GUARDS)
-        steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
-        steps += [
-            f"sentinelctl rules release {digest[:12]} --store {proposal.plan.store} "
-            '--reason "why"    (lets them come back)'
-            for digest in dict.fromkeys(each.digest for each in proposal.objections if each.digest)
-        ]
-        raise CommandError(
-            "refused by a guard; nothing was changed\n" + "\n".join(map(_objection, proposal.objections)),
-            next_step="\n  ".join(steps),
-            code=Exit.REFUSED,
-        )
+    if against := proposal.refusals if later else proposal.objections:
+        raise refused(against, proposal.plan.store)
+    for each in proposal.freezes:
+        app.out.say(f"note: {each.text}; until then it is applied with --allow-freeze alone")
 
 
-def _objection(objection: Objection) -> str:
-    names = visible(", ".join(objection.resources[:_SHOWN]))
-    more = f", … ({len(objection.resources)} in all)" if len(objection.resources) > _SHOWN else ""
-    shown = f"\n  {names}{more}" if objection.guard in ("empty", "shrink", "last") and names else ""
-    return f"{objection.guard}: {visible(objection.text)}{shown}"
+def refused(objections: Sequence[Objection], store: str) -> CommandError:
+    """What guards have against it, and how each is overruled."""
+    flags = flags_for(objections)
+    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
+    steps += [
+        f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
+        for digest in dict.fromkeys(each.digest for each in objections if each.digest)
+    ]
+    return CommandError(
+        "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, objections)),
+        next_step="\n  ".join(steps),
+        code=Exit.REFUSED,
+    )
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -264,22 +281,37 @@ def confirm_plan(app: App, plan: Plan) -> None:
     confirm(app, question, typed)
 
 
-def write(app: App, plan: Plan, source: Readable, again: str) -> list[Outcome]:
+def write(app: App, plan: Plan, source: Readable, again: str, *, command: str, under: str | None) -> list[Outcome]:
     """Carries the plan out and says of each step what became of it. `again`: the command that finishes the job.
+    `command` is what holds the lock meanwhile, `under` that of a person under which it is written.
 
-    Raises CommandError: 5 where the store has moved on, else with the code of the first failure.
+    Raises CommandError: 5 where the store has moved on or is locked, else with the code of the first failure.
     """
     try:
-        outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome))
+        with locked(app, source, plan.store, items_of(plan, source), command, plan.provenance.reason, under) as lock:
+            outcomes = carry_out(plan, source, told=lambda outcome: _say_failure(app, outcome), check=lock.check)
     except PlanStale as stale:
         raise stale_plan(plan, stale) from stale
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed is not None and failed.error is not None:
         app.out.show(plan_view(plan, None, outcomes))
+        hopeless = isinstance(failed.error, SourceMisconfigured)
         raise CommandError(
-            f"not everything was written: {failed.error}", next_step=again, code=code_of(failed.error)
+            f"not everything was written: {failed.error}",
+            next_step=f"mend that first; then {again}" if hopeless else again,
+            code=code_of(failed.error),
         ) from failed.error
     return outcomes
+
+
+def finish(
+    app: App, plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome], waiting: Waiting | None
+) -> None:
+    """Waits where that was asked for, and shows what was done. Raises CommandError (6) where too few run it."""
+    found = None if waiting is None else waiting.for_steps(outcomes)
+    app.out.show(plan_view(plan, proposal, outcomes, found))
+    if waiting and found:
+        waiting.end(found)
 
 
 def stale_plan(plan: Plan, stale: PlanStale) -> CommandError:

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import UsageProblem
-from sentinel_core.cli.moments import local
+from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.options import kind_option, store_option
 from sentinel_core.cli.stores import opened, store_uris
 from sentinel_core.cli.text import Span
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing import quarantine as notes
-from sentinel_core.publishing.quarantine import Quarantined
+from sentinel_core.publishing.quarantine import Quarantined, Released
 from sentinel_core.rules import KINDS, Kind
 
 _SHORTEST = 8
@@ -31,12 +32,16 @@ def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
 
     \b
     sentinelctl rules quarantine
+    sentinelctl rules quarantine -o wide       also those that were released, by whom and why
     """
     found: list[Quarantined] = []
+    released: list[Released] = []
     with opened(app, store or store_uris(app)[0]) as source:
         for item in source.items((kind,) if kind else KINDS):
-            found += notes.quarantined(source, item)
-    app.out.show(_view(found))
+            note = notes.noted(source, item)
+            found += note.held
+            released += note.released
+    app.out.show(_view(found, released))
     if not found:
         app.out.say("Nothing is under quarantine.")
 
@@ -72,17 +77,25 @@ def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | 
             )
         if not app.confirm(f"Let {', '.join(f'{each.kind} {each.digest[:12]}' for _, each in held)} come back?"):
             raise UsageProblem("not confirmed; nothing was changed", next_step="run it again, or add --yes")
-        released = [each for item in items for each in notes.release(source, item, digest, mask_text(reason))]
+        released = [
+            each
+            for item in items
+            for each in notes.release(source, item, digest, mask_text(reason), by=actor(), at=utc_now())
+        ]
     app.out.show(_view(released))
     app.out.say(f"Released: {len(released)}.")
 
 
-def _view(found: Sequence[Quarantined]) -> View:
+def _view(found: Sequence[Quarantined], released: Sequence[Released] = ()) -> View:
     rows = [(each.kind, each.digest[:12], local(each.since), each.by or "–", each.reason or "–") for each in found]
 
-    def lines(_: bool) -> Iterator[Sequence[Span]]:
+    def lines(wide: bool) -> Iterator[Sequence[Span]]:
         if rows:
             yield from table(("KIND", "DIGEST", "SINCE", "BY", "REASON"), rows)
+        for each in released if wide else ():
+            rules = f"{each.rules.kind} {each.rules.digest[:12]}"
+            yield (f"released {local(each.at)}: {rules}, by {each.by or '–'}: {each.reason}",)
 
     items = [each.to_json() for each in found]
-    return View(document={"quarantined": items}, items=items, names=[each.digest for each in found], lines=lines)
+    document = {"quarantined": items, "released": [each.to_json() for each in released]}
+    return View(document=document, items=items, names=[each.digest for each in found], lines=lines)

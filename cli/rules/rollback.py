@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
+from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
+from sentinel_core.cli.rules import reverting
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
-from sentinel_core.cli.rules.options import kind_option, store_option
-from sentinel_core.cli.rules.sides import at_revision, numbered, short_version, title_of
+from sentinel_core.cli.rules.options import kind_option, lock_option, store_option
+from sentinel_core.cli.rules.past import Past, past
+from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
+from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
 from sentinel_core.cli.stores import Rewindable, history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
-from sentinel_core.masking import mask_text
-from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, release
+from sentinel_core.masking import mask_text, mask_uri
+from sentinel_core.publishing.make import freezes
+from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
 from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import (
     Kind,
@@ -34,6 +40,9 @@ from sentinel_core.rules import (
     clear_kinds,
     parse_revision,
 )
+
+if TYPE_CHECKING:
+    from sentinel_core.publishing.convergence import Convergence
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,8 @@ class Step:
     engines would keep the rules of a kind that is only absent."""
     same: bool
     """The rules of the target stand already."""
+    restored: Mapping[Kind, str]
+    """Digests of the rules that come back."""
     undone: Mapping[Kind, str]
     """Digests of the rules that the rollback takes back: they go under quarantine."""
 
@@ -74,19 +85,26 @@ class Step:
     help="Why; goes into the commit and the audit (default: names the revision).",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
+@click.option("--open-revert", is_flag=True, help="Revert it in Git, too: a commit on the new branch revert-COMMIT.")
 @store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
+@lock_option
+@wait_options
 @output_options
 @pass_app
 def rollback(
     app: App,
+    /,
     number: int | None,
     commit: str | None,
     steps: int | None,
     reason: str | None,
     dry_run: bool,
+    open_revert: bool,
     store: str | None,
     kind: Kind | None,
+    under: str | None,
+    **options: Any,
 ) -> int:
     """Bring back the rules of an older revision as a new one.
 
@@ -102,17 +120,23 @@ def rollback(
     The rules that are undone go under quarantine: publishing refuses them, whoever brings them again, until they are
     released by name.
     """
+    wait = asked(options)
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(app, source, item)
+        revisions = past(app, source, item)
         if not revisions:
             raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
         one_step = (number, commit) == (None, None) and steps in (None, 1)
         done_before = _rolled_back_before(revisions) if one_step else None
         if done_before is not None:
             app.out.say(done_before)
+            if open_revert:
+                newest = revisions[max(revisions)]
+                bad = source.at(item, str(newest.provenance.rollback_of))
+                reverting.open_revert(app, source, item, bad, newest, reason)
             return Exit.DONE
         standing = source.read(item)
         target, name = _target(source, item, revisions, standing, number, commit, steps)
+        _check_one_text(revisions, standing, target, name)
         step = _plan(source, item, revisions, standing, target, name)
         _show_plan(app, step)
         if step.same or dry_run:
@@ -121,21 +145,33 @@ def rollback(
             return Exit.DONE
         reason = reason and mask_text(reason)
         _check_quarantine(source, item, step)
-        _confirm(app, step, source.uri)
-        with _under_quarantine(app, source, item, step, reason):
-            written = _write(app, source, item, step, reason)
-        app.out.show(_view(step, written=written, number=max(revisions) + 1))
+        _say_freeze(app)
+        with prepared(app, source, wait) as waiting:
+            _confirm(app, step, source.uri)
+            with (
+                locked(app, source, mask_uri(source.uri), [item], "rollback", reason, under) as lock,
+                _under_quarantine(app, source, item, step, reason),
+            ):
+                lock.check(item)
+                written = _write(app, source, item, step, reason)
+            found = waiting.for_revision(item, written.texts, step.restored, written.version) if waiting else None
+            app.out.show(_view(step, written=written, number=max(revisions) + 1, found=found))
+            if open_revert:
+                reverting.open_revert(app, source, item, step.standing, step.target, reason)
+            if waiting and found:
+                waiting.end(found)
     return Exit.DONE
 
 
-def _rolled_back_before(revisions: Mapping[int, Revision]) -> str | None:
+def _rolled_back_before(revisions: Past) -> str | None:
     """A retry of `rollback` must not undo the rollback, as going one step back again would."""
-    newest = max(revisions)
-    undone = revisions[newest].provenance.rollback_of
+    newest = revisions.newest
+    revision = revisions.lines[newest].revision
+    undone = revision.provenance.rollback_of
     if undone is None:
         return None
     return (
-        f"Already rolled back: revision {newest} ({short_version(revisions[newest])}) undid {undone[:SHORT]}. "
+        f"Already rolled back: revision {newest} ({short_version(revision)}) undid {undone[:SHORT]}. "
         "Nothing was written. To go to another revision: sentinelctl rules rollback --to N"
     )
 
@@ -143,7 +179,7 @@ def _rolled_back_before(revisions: Mapping[int, Revision]) -> str | None:
 def _target(
     source: Rewindable,
     item: Item,
-    revisions: Mapping[int, Revision],
+    revisions: Past,
     standing: Reading,
     number: int | None,
     commit: str | None,
@@ -152,7 +188,7 @@ def _target(
     if [number, commit, steps].count(None) < 2:
         raise UsageProblem("--to, --to-commit and --steps name the target in three ways", next_step="give one of them")
     if commit is not None:
-        found = present(at_revision(source, item, commit), source)
+        found = _of_commit(source, item, revisions, commit)
         return found, f"commit {short_version(found)}"
     if number is not None:
         if number not in revisions:
@@ -166,13 +202,38 @@ def _target(
     return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
 
 
-def _steps_back(revisions: Mapping[int, Revision], standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
+def _check_one_text(revisions: Past, standing: Reading, target: Revision, name: str) -> None:
+    """Of a folder of several files the audit store knows the rules and not the files."""
+    number = revisions.number_of(target.version)
+    gone = number is not None and revisions.lines[number].origin == "audit"
+    if gone and isinstance(standing, Revision) and len(standing.texts) > 1:
+        files = ", ".join(text.name for text in standing.texts)
+        raise CommandError(
+            f"the store remembers {name} no more, and which of its rules stood in which file ({files}) is not known",
+            next_step=f"sentinelctl rules diff live history:{number}    (shows what to write by hand)",
+        )
+
+
+def _of_commit(source: Rewindable, item: Item, revisions: Past, commit: str) -> Revision:
+    """Of the store, else of the audit store."""
+    try:
+        return present(at_revision(source, item, commit), source)
+    except UsageProblem:
+        number = revisions.named(commit)
+        if number is None:
+            raise
+        return revisions[number]
+
+
+def _steps_back(revisions: Past, standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
     """The number of the revision so many valid ones back. What stands is not counted where it is valid itself; rules
     that are deleted or not valid are one step behind the newest valid revision."""
-    newest = max(revisions)
+    newest = revisions.newest
     stands = _sets_or_none(standing, kinds) is not None
     left = steps
     for number in range(newest - 1 if stands else newest, 0, -1):
+        if revisions.was_dropped(number):
+            continue
         left -= _sets_or_none(revisions[number], kinds) is not None
         if left == 0:
             return number
@@ -182,9 +243,7 @@ def _steps_back(revisions: Mapping[int, Revision], standing: Reading, kinds: Seq
     )
 
 
-def _plan(
-    source: Rewindable, item: Item, revisions: Mapping[int, Revision], standing: Reading, target: Revision, name: str
-) -> Step:
+def _plan(source: Rewindable, item: Item, revisions: Past, standing: Reading, target: Revision, name: str) -> Step:
     try:
         new = parse_revision(target, item.kinds)
     except RuleRejected as rejection:
@@ -207,6 +266,7 @@ def _plan(
         emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
         cleared=cleared,
         same=note is None and old.keys() == new.keys() and not difference.count,
+        restored={kind: rules.digest for kind, rules in new.items()},
         undone={kind: rules.digest for kind, rules in old.items() if kind in new and new[kind].digest != rules.digest},
     )
 
@@ -222,7 +282,7 @@ def _with_empty_lists(target: Revision, kinds: tuple[Kind, ...], name: str) -> t
 
 
 def _baseline(
-    source: Rewindable, item: Item, revisions: Mapping[int, Revision], standing: Reading
+    source: Rewindable, item: Item, revisions: Past, standing: Reading
 ) -> tuple[Mapping[Kind, RuleSet], str, str | None]:
     """What the target is compared with, what it is called, and why it is not what stands."""
     stands = _sets_or_none(standing, item.kinds)
@@ -237,8 +297,8 @@ def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, Rul
     return None if isinstance(standing, Absent) else sets_of(standing, kinds)
 
 
-def _newest_valid(revisions: Mapping[int, Revision], kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
-    for number in sorted(revisions, reverse=True):
+def _newest_valid(revisions: Past, kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
+    for number in range(revisions.newest, 0, -1):
         found = _sets_or_none(revisions[number], kinds)
         if found is not None:
             return found, f"revision {number} ({short_version(revisions[number])})"
@@ -285,6 +345,12 @@ def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | N
     return source.write(item, step.target.texts, expected=expected, provenance=provenance)
 
 
+def _say_freeze(app: App) -> None:
+    """A rollback goes on: what it brings back has run before, and an incident does not wait for the end of a freeze."""
+    for each in freezes(app.settings.guards.freeze, app.settings.environment, utc_now()):
+        app.out.say(f"note: {each.text}; a rollback is not kept from it")
+
+
 def _check_quarantine(source: Rewindable, item: Item, step: Step) -> None:
     """What was rolled back once does not come back by another rollback either."""
     sets = parse_revision(step.target, item.kinds)
@@ -306,24 +372,23 @@ def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reas
     found = [
         Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
     ]
+    added: Sequence[Quarantined] | None = None
     try:
-        kept = not found or add(source, item, found)
+        added = add(source, item, found) if found else []
     except DatasourceError as error:
         app.out.say(f"warning: not put under quarantine, so it may be published again: {error}")
-        kept = False
     try:
         yield
     except BaseException:
-        for each in found if kept else ():
-            with suppress(DatasourceError):
-                release(source, item, each.digest, "the rollback failed")
+        with suppress(DatasourceError):
+            take_back(source, item, added or (), "the rollback failed")
         raise
-    if found and kept:
+    if found and added is not None:
         names = ", ".join(f"{each.kind} {each.digest[:12]}" for each in found)
         app.out.say(f"Under quarantine until released: {names}")
 
 
-def _view(step: Step, *, written: Written | None, number: int | None) -> View:
+def _view(step: Step, *, written: Written | None, number: int | None, found: Convergence | None = None) -> View:
     changes = [change for each in step.difference.changes.values() for change in each]
     document = {
         "written": written is not None,
@@ -332,10 +397,11 @@ def _view(step: Step, *, written: Written | None, number: int | None) -> View:
         "restores": step.target.version,
         "rollbackOf": step.standing.version if written else None,
         "changes": changes,
+        "convergence": convergence_json(found),
     }
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
         if written is not None:
-            yield (f"Rolled back to {step.name}: this is revision {number} ({written.version[:SHORT]}).",)
+            yield (f"Rolled back to {step.name}: this is revision {number} ({shortened(written.version)}).",)
 
     return View(document=document, items=[document], names=[written.version] if written else [], lines=lines)

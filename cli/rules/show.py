@@ -15,6 +15,8 @@ from sentinel_core.cli.rules.options import kind_option
 from sentinel_core.cli.rules.sides import Side, resolve, short_version
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.rules import Kind, Provenance, Revision, Rule, describe_rule
+from sentinel_core.rules.ownership import owner_of
+from sentinel_core.settings import Owner
 
 
 @click.command()
@@ -34,24 +36,28 @@ def show(app: App, side: str | None, kind: Kind | None, resource: str | None) ->
 
     WHAT: live (the stores of the settings; the default), git:REV, history:N, a store URI, a path, or - for stdin.
     """
-    app.out.show(_view(resolve(app, "live" if side is None else side, kind), resource))
+    app.out.show(_view(resolve(app, "live" if side is None else side, kind), resource, app.settings.owners))
 
 
-def _view(side: Side, resource: str | None) -> View:
+def _view(side: Side, resource: str | None, owners: Sequence[Owner]) -> View:
     rules = [
         (kind, rule)
         for kind, ruleset in side.sets.items()
         for rule in ruleset.rules
         if resource is None or rule.resource == resource
     ]
-    items = [_item(kind, rule, side.store_of(rule)) for kind, rule in rules]
+    teams = {rule.resource: owner.team for _, rule in rules if (owner := owner_of(rule.resource, owners)) is not None}
+    items = [_item(kind, rule, side.store_of(rule)) | {"team": teams.get(rule.resource)} for kind, rule in rules]
     standing_by = [(uri, rule) for uri, rule in side.standing_by if resource is None or rule.resource == resource]
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         for revision in filter(lambda each: each.version, side.revisions):
             yield (Styled(_origin(revision), "dim"),)
         headers = (
-            ["KIND", "RESOURCE", "RULE"] + (["STORE"] if side.stores else []) + (["ORIGIN", "PATH"] if wide else [])
+            ["KIND", "RESOURCE", "RULE"]
+            + (["STORE"] if side.stores else [])
+            + (["ORIGIN", "PATH"] if wide else [])
+            + (["OWNER"] if wide and owners else [])
         )
         rows = [(rule, side.store_of(rule) or "") for _, rule in rules]
         rows += [(rule, f"stands by: {uri}") for uri, rule in standing_by]
@@ -61,6 +67,7 @@ def _view(side: Side, resource: str | None) -> View:
                 [rule.kind, rule.resource, describe_rule(rule)]
                 + ([store] if side.stores else [])
                 + ([rule.scope, rule.path] if wide else [])
+                + ([teams.get(rule.resource, "–")] if wide and owners else [])
                 for rule, store in rows
             ],
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from sentinel_core.cli import git
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import read_revisions, shown
+from sentinel_core.cli.rules.past import past
 from sentinel_core.cli.stores import history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.layers import in_force
@@ -21,9 +23,8 @@ from sentinel_core.rules import KINDS, Kind, Revision, Rule, RuleRejected, RuleS
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
-HISTORY_LIMIT = 10_000
-"""Revisions that are counted; a store with more is addressed by commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Side:
     """Rules that are not in force, because another store has the last word on their resource; with their store."""
     texts: tuple[SourceText, ...] = ()
     """What the rules were read from, where all of them stand in one document."""
+    files: tuple[SourceText, ...] = ()
+    """All that they were read from, where those are files."""
 
     def store_of(self, rule: Rule) -> str | None:
         """The URI of the store that a rule is from; None where there is only one."""
@@ -134,31 +137,30 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
             else:
                 parts.append((each, item.kinds))
         titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
-        return _Stored(source.uri, _side(", ".join(titles), parts) if parts else None, tuple(absent))
+        side = _of_store(source, _side(", ".join(titles), parts)) if parts else None
+        return _Stored(source.uri, side, tuple(absent))
 
 
 def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
     with history_store(app, store, kind) as (source, item):
-        revisions = numbered(app, source, item)
+        revisions = past(app, source, item)
         revision = revisions.get(int(number)) if number.isdecimal() else None
         if revision is None:
             raise UsageProblem(
                 f"history:{number}: there is no such revision; the newest is {max(revisions, default=0)}",
                 next_step="sentinelctl rules history    (lists them with their numbers)",
             )
-        return _side(title_of(source, revision), [(revision, item.kinds)])
+        return _of_store(source, _side(title_of(source, revision), [(revision, item.kinds)]))
 
 
-def numbered(app: App, source: HasHistory, item: Item) -> dict[int, Revision]:
-    """All revisions in which the item changed, by number: 1 is the oldest, so a number never changes its meaning."""
-    with app.out.waiting(f"reading the history of {item.key}"):
-        newest_first = source.history(item, limit=HISTORY_LIMIT)
-    return {len(newest_first) - index: revision for index, revision in enumerate(newest_first)}
+def _of_store(source: Readable, side: Side) -> Side:
+    """Keys of etcd and Nacos are nobody's files."""
+    return side if source.uri.startswith(("file:", "git")) else replace(side, files=())
 
 
 def _committed(app: App, rev: str, kind: Kind | None) -> Side:
     """The rules as code at a commit: of the repository around `rules`, else of the first Git store."""
-    with opened(app, _repository_uri(app)) as source:
+    with opened(app, repository_uri(app)) as source:
         parts = [(at_revision(source, item, rev), item.kinds) for item in source.items((kind,) if kind else KINDS)]
         found = [(reading, kinds) for reading, kinds in parts if not isinstance(reading, Absent)]
         if not found:
@@ -194,7 +196,8 @@ def _tracked_uri(path: Path) -> str | None:
     return f"git+file://{quote(str(top))}?ref=HEAD&path={quote(path.resolve().relative_to(top).as_posix())}"
 
 
-def _repository_uri(app: App) -> str:
+def repository_uri(app: App) -> str:
+    """Where the rules are committed. Raises BadSettings where no repository is known."""
     rules = Path(app.settings.rules)
     if (tracked := _tracked_uri(rules)) is not None:
         return tracked
@@ -220,6 +223,7 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
     revisions: list[Revision] = []
     overlays: list[str] = []
     texts: tuple[SourceText, ...] = ()
+    files: tuple[SourceText, ...] = ()
     for revision, kinds in parts:
         try:
             parsed = parse_revision(revision, kinds)
@@ -230,11 +234,12 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
                 code=Exit.INVALID_RULES,
             ) from rejection
         texts = () if revisions else revision.texts
+        files += revision.texts
         revisions.append(revision.without_content())
         overlays += sorted(overlays_among(each.name for each in revision.texts))
         for found_kind, ruleset in parsed.items():
             sets.setdefault(found_kind, ruleset)
-    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts)
+    return Side(title, sets, tuple(revisions), tuple(overlays), texts=texts, files=files)
 
 
 def title_of(source: Readable, revision: Revision) -> str:
@@ -247,4 +252,9 @@ def title_of(source: Readable, revision: Revision) -> str:
 
 def short_version(revision: Revision) -> str:
     """A commit in twelve characters; any other version as the store writes it."""
-    return revision.version[:12] if revision.provenance.commit_hash else revision.version
+    return shortened(revision.version)
+
+
+def shortened(version: str) -> str:
+    """The same of a version alone."""
+    return version[:12] if _HASH.fullmatch(version) else version

@@ -8,14 +8,18 @@ from typing import Any
 
 import click
 
-from sentinel_core.cli.app import App, output_options, pass_app
+from sentinel_core.cli.annotations import FORMS, Annotation, forms
+from sentinel_core.cli.app import App, output_options_and, pass_app
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.inputs import given_or_default, read_variants
 from sentinel_core.cli.rules.options import kind_option
+from sentinel_core.cli.serving import serving_if_known
 from sentinel_core.cli.text import Span, Styled, plural
 from sentinel_core.rules import Kind, Problem, Revision, RuleRejected, parse_revision
+from sentinel_core.rules.codes import CODES
 from sentinel_core.rules.overlay import overlays_among
+from sentinel_core.rules.queueing import Serving
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -37,7 +41,7 @@ class Checked:
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @kind_option("Kind of a JSON list; needed where the file name does not say.")
 @click.option("--strict", is_flag=True, help="Warnings make the rules invalid too.")
-@output_options
+@output_options_and(*FORMS)
 @pass_app
 def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) -> int:
     """Parse, validate and lint rules.
@@ -51,11 +55,16 @@ def validate(app: App, paths: tuple[str, ...], kind: Kind | None, strict: bool) 
     default: the `rules` of the settings. A folder is looked at as it is and once more with each overlay in its
     subfolder environments. Nothing is changed anywhere.
 
+    \b
+    sentinelctl rules validate -o github        annotations on the lines of a pull request
+    sentinelctl rules validate -o junit         a report for GitLab and Jenkins; -o sarif for code scanning
+
     Exit code 0: valid, warnings allowed (not with --strict); 65: invalid.
     """
     parts = [part for path in given_or_default(app, paths) for part in read_variants(path, kind)]
-    checked = _each_problem_once([check(revision, kinds) for revision, kinds in parts])
-    app.out.show(_view(checked))
+    serving = serving_if_known(app)
+    checked = _each_problem_once([check(revision, kinds, serving) for revision, kinds in parts])
+    app.out.show(_view(checked, strict=strict))
     app.out.say(_summary(checked))
     bad = any(not each.valid or (strict and each.problems) for each in checked)
     return Exit.INVALID_RULES if bad else Exit.DONE
@@ -76,12 +85,12 @@ def _each_problem_once(checked: Sequence[Checked]) -> Sequence[Checked]:
     return kept
 
 
-def check(revision: Revision, kinds: Sequence[Kind]) -> Checked:
+def check(revision: Revision, kinds: Sequence[Kind], serving: Serving | None = None) -> Checked:
     """Parses one revision; a rejection is a result here, not an error."""
     name = revision.texts[0].name if len(revision.texts) == 1 else revision.source
     variant = bool(overlays_among(text.name for text in revision.texts))
     try:
-        sets = parse_revision(revision, kinds)
+        sets = parse_revision(revision, kinds, serving=serving)
     except RuleRejected as rejection:
         return Checked(
             name, valid=False, rules=rejection.total, digests={}, problems=rejection.problems, is_variant=variant
@@ -108,7 +117,7 @@ def problem_line(problem: Problem) -> Sequence[Span]:
     return (f"{problem.location}: ", severity, f" {problem.code}{subject}: {problem.message}")
 
 
-def _view(checked: Sequence[Checked]) -> View:
+def _view(checked: Sequence[Checked], *, strict: bool) -> View:
     problems = [problem for each in checked for problem in each.problems]
     inputs = [
         {"name": each.name, "valid": each.valid, "rules": each.rules, "digests": dict(each.digests)} for each in checked
@@ -126,6 +135,26 @@ def _view(checked: Sequence[Checked]) -> View:
         items=[problem_json(each) for each in problems],
         names=[each.name for each in checked if not each.valid],
         lines=lines,
+        forms=forms(
+            [annotation(problem, each.name, strict=strict) for each in checked for problem in each.problems],
+            [each.name for each in checked],
+            CODES,
+        ),
+    )
+
+
+def annotation(problem: Problem, suite: str, *, strict: bool) -> Annotation:
+    """Beside the line in which it stands."""
+    return Annotation(
+        level=problem.severity,
+        code=problem.code,
+        message=problem.message,
+        file=problem.file,
+        line=problem.line,
+        column=problem.column,
+        subject=problem.resource,
+        suite=suite,
+        is_failure=strict or problem.severity == "error",
     )
 
 

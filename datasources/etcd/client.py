@@ -20,8 +20,8 @@ from sentinel_core.datasources.contract import DatasourceError, SourceMisconfigu
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
 from sentinel_core.datasources.etcd.errors import closes_channel, explain, unreachable, wants_login
 from sentinel_core.datasources.etcd.target import Target
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import MAX_BYTES
+from sentinel_core.locks import renew_lock_after_fork
 
 _KEEPALIVE_MS = 6000
 """Not below the server's own limit, 5 s by default: it cuts off who pings more often."""

@@ -29,9 +29,9 @@ from sentinel_core.datasources.contract import (
 from sentinel_core.datasources.etcd.errors import TooLarge
 from sentinel_core.datasources.etcd.keys import keys_of, pair
 from sentinel_core.datasources.etcd.target import Target
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.layout import check_size
 from sentinel_core.datasources.provenance import decode, encode, rules_digest
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 if TYPE_CHECKING:
@@ -113,8 +113,11 @@ class EtcdSource:
         return replace(new, provenance=replace(new.provenance, reason=reason))
 
     def inspect(self, item: Item) -> Condition:
+        from sentinel_core.datasources.etcd.clock import server_clock  # HTTP is loaded by who asks for the time
+
         store = self._store()
-        return Condition(f"etcd {store.version()}", may_write=store.may_replace(pair(item.key)))
+        may_write = store.may_replace(pair(item.key))
+        return Condition(f"etcd {store.version()}", server_clock(self._target), may_write)
 
     # -- history -----------------------------------------------------------------------------------------------------
 

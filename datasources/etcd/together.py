@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable
-from sentinel_core.datasources.forks import renew_lock_after_fork
+from sentinel_core.locks import renew_lock_after_fork
 
 Answer = TypeVar("Answer")
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from sentinel_core.datasources.contract import DatasourceError, SourceUnavailable, StopSignal, Wake
 from sentinel_core.datasources.etcd import rpc_pb2 as pb
 from sentinel_core.datasources.etcd.client import Client
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.quoting import quoted
+from sentinel_core.locks import renew_lock_after_fork
 
 HEARTBEAT_S = 4.0
 """How often the server is asked for a word. One that does not give it before the next time is given up."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
+from sentinel_core.datasources.atomic import temporary_folder
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, SourceUnavailable
 from sentinel_core.datasources.git.command import Git, GitFailedError, last_words
 from sentinel_core.datasources.git.objects import (
     CHANNEL,
     CHANNELS,
+    ENVIRONMENT,
     PLAN,
     REASON,
     ROLLBACK,
+    SOURCE_COMMIT,
     Entry,
     entries,
     read_objects,
@@ -24,6 +29,36 @@ from sentinel_core.rules import Provenance
 _REGULAR = "100644"
 _WHO = ("-c", "user.useConfigOnly=true")
 """Without a configured identity Git would make one up from the host's name."""
+
+
+_MAILED = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<address>[^<>]*)>\s*")
+_NOTHING = ".,:;<>\"'\\ "
+"""What Git takes off the ends of a name; of these alone it makes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who made a change that somebody else commits."""
+
+    name: str
+    address: str = ""
+    """Empty where none is known: nobody's address is made up."""
+    at: datetime | None = None
+    """When the change was made."""
+
+    @classmethod
+    def of(cls, text: str | None, at: datetime | None = None) -> Author | None:
+        """Of `Name <address>` or a name alone; None of what Git takes for no name."""
+        found = _MAILED.fullmatch(text or "")
+        name, address = (found["name"], found["address"]) if found else (text or "", "")
+        address = address.strip() if "@" in address else ""  # a host from which somebody came is none
+        name = "".join(letter for letter in name if letter.isprintable() and letter not in "<>").strip()
+        return cls(name, address, at) if name.strip(_NOTHING) else None
+
+    def environment(self) -> dict[str, str]:
+        """As Git takes it."""
+        when = {"GIT_AUTHOR_DATE": f"@{int(self.at.timestamp())} +0000"} if self.at else {}
+        return {"GIT_AUTHOR_NAME": self.name, "GIT_AUTHOR_EMAIL": self.address, **when}
 
 
 def check_identity(git: Git) -> None:
@@ -39,13 +74,18 @@ def check_identity(git: Git) -> None:
 
 
 def make_commit(
-    git: Git, parent: str | None, writes: Mapping[str, bytes], old: Sequence[Entry], provenance: Provenance
+    git: Git,
+    parent: str | None,
+    writes: Mapping[str, bytes],
+    old: Sequence[Entry],
+    provenance: Provenance,
+    author: Author | None = None,
 ) -> str | None:
     """A commit on top of `parent` in which the files `old` are replaced by `writes`; None when that changes nothing.
-    No ref moves."""
+    No ref moves. `author`: where that is not who commits."""
     modes = {entry.name: entry.mode for entry in old}
-    with tempfile.TemporaryDirectory(prefix="sentinel-index-") as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+    with temporary_folder("sentinel-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(folder / "index")}
         if parent is not None:
             git.run("read-tree", parent, env=env)
         lines = []
@@ -59,7 +99,8 @@ def make_commit(
     if parent is not None and tree == git.line("rev-parse", f"{parent}^{{tree}}"):
         return None
     parents = [] if parent is None else ["-p", parent]
-    out = git.run(*_WHO, "commit-tree", tree, *parents, "-F", "-", stdin=message(provenance).encode())
+    by = author.environment() if author else {}
+    out = git.run(*_WHO, "commit-tree", tree, *parents, "-F", "-", stdin=message(provenance).encode(), env=by)
     return out.decode("ascii").strip()
 
 
@@ -71,8 +112,12 @@ def message(provenance: Provenance) -> str:
         trailers.append(f"{ROLLBACK}: {provenance.rollback_of}")
     if provenance.reason and provenance.reason != text.partition("\n")[0]:  # trailers in the text count no more
         trailers.append(f"{REASON}: {' '.join(provenance.reason.split())}")
+    if provenance.commit_hash:
+        trailers.append(f"{SOURCE_COMMIT}: {provenance.commit_hash}")
     if provenance.plan_id:
         trailers.append(f"{PLAN}: {provenance.plan_id}")
+    if provenance.environment:
+        trailers.append(f"{ENVIRONMENT}: {' '.join(provenance.environment.split())}")
     if provenance.channel in CHANNELS:
         trailers.append(f"{CHANNEL}: {provenance.channel}")
     return "\n\n".join([text, "\n".join(trailers)]).strip() + "\n"

@@ -14,14 +14,16 @@ from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.rules import Provenance, SourceText
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
-ROLLBACK, REASON, PLAN, CHANNEL = "Rollback-of", "Reason", "Plan-id", "Channel"
+ROLLBACK, REASON, PLAN, CHANNEL, ENVIRONMENT = "Rollback-of", "Reason", "Plan-id", "Channel", "Environment"
 """Trailers of the commits that are written here, in the order they are read back."""
+SOURCE_COMMIT = "Source-commit"
+"""Trailer for people: the commit of another repository that the rules are from."""
 CHANNELS = ("cli", "console", "api")
 """Ways in which a commit is made that are told apart from a person's own `git commit`."""
 
 _FIELDS = (
     "%H", "%an", "%ae", "%ct", "%B",
-    *(f"%(trailers:key={key},valueonly,separator=%x20)" for key in (ROLLBACK, REASON, PLAN, CHANNEL)),
+    *(f"%(trailers:key={key},valueonly,separator=%x20)" for key in (ROLLBACK, REASON, PLAN, CHANNEL, ENVIRONMENT)),
 )  # fmt: skip
 _FORMAT = "--format=tformat:" + "%x00".join(_FIELDS) + "%x00"
 _HASH = re.compile(r"[0-9a-f]{7,64}")
@@ -75,7 +77,7 @@ def commits(git: Git, tip: str, where: Sequence[str], *, limit: int) -> list[Com
 
 
 def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
-    hash_, name, mail, seconds, message, rollback, reason, plan, channel = (value.strip() for value in row)
+    hash_, name, mail, seconds, message, rollback, reason, plan, channel, environment = (value.strip() for value in row)
     if hash_ in shallow:
         # History was cut here: that this commit touched the path is Git's guess and must not become ours.
         return Commit(hash_, Provenance(channel="git"))
@@ -85,6 +87,7 @@ def _commit(row: Sequence[str], shallow: frozenset[str]) -> Commit:
         committed_at=_moment(seconds),
         message=message,
         channel=channel if channel in CHANNELS else "git",
+        environment=environment or None,
         reason=reason or message.partition("\n")[0] or None,
         plan_id=plan or None,
         rollback_of=rollback or None,

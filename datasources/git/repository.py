@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, StopSignal, Wake
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.command import Git, GitFailedError
 from sentinel_core.datasources.git.objects import is_hash
 from sentinel_core.datasources.notify import watch_folders
+from sentinel_core.locks import renew_lock_after_fork
 
 _NETWORK_TIMEOUT_S = 60.0
 _REMOTE = "sentinel"
@@ -41,6 +41,9 @@ class Repository(Protocol):
     def tip(self, ref: str) -> Tip:
         """Where `ref` stands now, with its objects at hand. Raises DatasourceError."""
 
+    def has(self, ref: str) -> bool:
+        """Whether there is a branch or tag of that name. Raises DatasourceError."""
+
     def move(self, branch: str, old: str | None, new: str) -> None:
         """Compare-and-set of a branch. Raises SourceConflict."""
 
@@ -60,6 +63,9 @@ class LocalRepository:
 
     def tip(self, ref: str) -> Tip:
         return local_tip(self.git, ref)
+
+    def has(self, ref: str) -> bool:
+        return any(resolve(self.git, name) is not None for name in _candidates(self.git, ref))
 
     def move(self, branch: str, old: str | None, new: str) -> None:
         move_branch(self.git, branch, old, new)
@@ -108,6 +114,11 @@ class ClonedRepository:
                 tip = Tip(tip.ref, self._local(tip.ref))
             self._read_at[ref] = tip
             return tip
+
+    def has(self, ref: str) -> bool:
+        with self._lock:
+            self._make_locked()
+            return self._remote_tip(ref) is not None
 
     def _make_locked(self) -> None:
         if not (self.git.folder / "HEAD").is_file():

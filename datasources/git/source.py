@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -24,10 +25,16 @@ from sentinel_core.datasources.contract import (
     Written,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.git.batch import files_of
 from sentinel_core.datasources.git.command import GitFailedError
-from sentinel_core.datasources.git.commit import check_clean, check_identity, make_commit, update_work_tree, work_trees
+from sentinel_core.datasources.git.commit import (
+    Author,
+    check_clean,
+    check_identity,
+    make_commit,
+    update_work_tree,
+    work_trees,
+)
 from sentinel_core.datasources.git.objects import (
     Commit,
     Entry,
@@ -42,13 +49,17 @@ from sentinel_core.datasources.git.objects import (
 )
 from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
 from sentinel_core.datasources.layout import Layout
-from sentinel_core.datasources.names import YAML_SUFFIXES
+from sentinel_core.datasources.names import YAML_SUFFIXES, is_rule_file
 from sentinel_core.datasources.uri import mask_uri
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
+from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
 
 class GitSource:
     """One path on one ref. Items: the document, or one per kind for JSON lists."""
+
+    notes_in_history = True
 
     def __init__(
         self,
@@ -199,15 +210,59 @@ class GitSource:
         """A new commit by the caller's own Git identity; in a folder, files that are not among `texts` are removed.
         A work tree that has the branch checked out is brought along, if those files are clean in it; a URL is pushed
         to. Texts equal to what stands there make no commit. An empty `texts` removes the item."""
+        return self.commit(item, texts, expected=expected, provenance=provenance)
+
+    def commit(
+        self,
+        item: Item,
+        texts: Sequence[SourceText],
+        *,
+        expected: str | None,
+        provenance: Provenance,
+        author: Author | None = None,
+        branch: str | None = None,
+    ) -> Written:
+        """As `write`, of a change that somebody else made: `author`. `branch`: a new one, which begins where the ref
+        stands, is made instead of moving the ref; no work tree is touched. Raises SourceConflict where it exists."""
         tip = self._repository.tip(self._ref)
-        if not tip.is_branch:
+        if branch is None and not tip.is_branch:
             raise SourceMisconfigured(f"{self.uri}: {self._ref} is not a branch, and only branches can be written")
         old = self._expected(item, tip, expected)
         check_identity(self._git)
         places = self._places(texts, item, old)
-        commit = self._commit(tip, {places[text.name]: text.content for text in texts}, old, provenance)
+        writes = {places[text.name]: text.content for text in texts}
+        commit = self._commit(tip, writes, old, provenance, author, branch and self._new_branch(branch))
         written = self._at(item, commit or str(tip.commit))
         return Written(written.version, written.texts if isinstance(written, Revision) else ())
+
+    def _new_branch(self, name: str) -> str:
+        ref = f"refs/heads/{check_word('branch', name)}"
+        try:
+            self._git.attempt("check-ref-format", ref)
+        except GitFailedError as failed:
+            raise SourceMisconfigured(f"{name!r} is no name for a branch; write one such as fix-rules") from failed
+        return ref
+
+    def on(self, branch: str) -> GitSource:
+        """The same path on another branch."""
+        other = copy(self)
+        other._ref = self._new_branch(branch)  # noqa: SLF001 - of the same class
+        other._tips = {}  # noqa: SLF001
+        return other
+
+    def exists(self) -> bool:
+        """Whether the ref is there."""
+        return self._repository.has(self._ref)
+
+    def others(self, item: Item) -> tuple[str, ...]:
+        """Environments that have an overlay of the same base, other than this source's own."""
+        tip = self._repository.tip(self._ref)
+        if tip.commit is None or self._layout.format == "json":
+            return ()
+        folder = "" if item.key == "." else f"{item.key}/"
+        found = entries(self._git, tip.commit, f"{folder}{OVERLAYS}/")
+        names = {entry.name.removeprefix(folder) for entry in found if is_rule_file(entry.name.rpartition("/")[2])}
+        return tuple(sorted(PurePosixPath(name).stem for name in names - set(self._layout.overlays)))
 
     # -- notes -------------------------------------------------------------------------------------------------------
 
@@ -231,15 +286,24 @@ class GitSource:
         self._commit(tip, {place: content}, old, Provenance(message=why, channel="cli"))
 
     def _commit(
-        self, tip: Tip, writes: Mapping[str, bytes], old: Sequence[Entry], provenance: Provenance
+        self,
+        tip: Tip,
+        writes: Mapping[str, bytes],
+        old: Sequence[Entry],
+        provenance: Provenance,
+        author: Author | None = None,
+        branch: str | None = None,
     ) -> str | None:
         """On top of the tip; a work tree that has the branch checked out is brought along. None: nothing changed."""
         paths = sorted({*writes, *(entry.name for entry in old)})
-        trees = work_trees(self._git, tip.ref) if isinstance(self._repository, LocalRepository) else []
+        is_local = isinstance(self._repository, LocalRepository)
+        trees = work_trees(self._git, tip.ref) if is_local and branch is None else []
         for folder in trees:
             check_clean(self._git, folder, paths, tip.commit)
-        commit = make_commit(self._git, tip.commit, writes, old, provenance)
-        if commit is not None:
+        commit = make_commit(self._git, tip.commit, writes, old, provenance, author)
+        if commit is not None and branch is not None:
+            self._repository.move(branch, None, commit)
+        elif commit is not None:
             self._repository.move(tip.ref, tip.commit, commit)
             for folder in trees:
                 update_work_tree(self._git, folder, commit, paths)

@@ -19,10 +19,10 @@ from sentinel_core.datasources.contract import (
     SourceUnavailable,
     StopSignal,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.target import PASSWORD_VARIABLE, Target, is_token
 from sentinel_core.datasources.nacos.wire import ALIVE_S, Answer, Held, Request, Wire
 from sentinel_core.datasources.quoting import quoted
+from sentinel_core.locks import renew_lock_after_fork
 
 _T = TypeVar("_T")
 _LIVENESS = "/v3/admin/core/state/liveness"
@@ -31,6 +31,23 @@ _RENEW_AT = 0.8
 _LONGEST_LIFE_S = 10 * 365 * 86400
 _REST_S = 0.5
 """After a failure the next one to ask is told the same, so that many items do not try one dead server each."""
+
+
+_LEAST_S = 0.1
+_Token = tuple[str, float]
+"""With the time at which it is to be renewed."""
+
+
+class _Turn:
+    """For one at a time; in a forked child it is free again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        renew_lock_after_fork(self)
+
+    @property
+    def lock(self) -> threading.Lock:
+        return self._lock
 
 
 class Client:
@@ -45,8 +62,8 @@ class Client:
         self._turn = 0
         """Counts servers given up; the next one is tried."""
         self._generations: dict[str, int] = {}
-        self._token: tuple[str, float] | None = None
-        """With the time at which it is to be renewed."""
+        self._token: _Token | None = None
+        self._logins = _Turn()
         self._rest: tuple[float, str] | None = None
         """Until when nobody is tried, and why."""
 
@@ -169,12 +186,28 @@ class Client:
         with self._lock:
             known = self._token
         if known is None or self._monotonic() >= known[1]:
-            known = self._log_in(server, timeout_s)
-            with self._lock:
-                self._token = known
+            known = self._logged_in(server, timeout_s, before=known)
         return known[0]
 
-    def _log_in(self, server: str, timeout_s: float) -> tuple[str, float]:
+    def _logged_in(self, server: str, timeout_s: float, before: _Token | None) -> _Token:
+        """One thread logs in and the others take its token: a login costs a server a tenth of a second of computing, so
+        that all items of a fleet at once would keep it from ever answering one of them in time."""
+        began = self._monotonic()
+        turn = self._logins.lock
+        if not turn.acquire(timeout=timeout_s):
+            raise SourceUnavailable(f"nacos {server}: a login did not end in time ({timeout_s:g} s); is it overloaded?")
+        try:
+            with self._lock:
+                known = self._token
+            if known is None or known is before:
+                known = self._log_in(server, max(_LEAST_S, timeout_s - (self._monotonic() - began)))
+                with self._lock:
+                    self._token = known
+            return known
+        finally:
+            turn.release()
+
+    def _log_in(self, server: str, timeout_s: float) -> _Token:
         path = "/v3/auth/user/login" if self._generation_of(server, timeout_s) == 3 else "/v1/auth/users/login"
         form = encoded({"username": self.target.user or "", "password": self.target.password()})
         headers = {"Content-Type": "application/x-www-form-urlencoded;charset=UTF-8"}

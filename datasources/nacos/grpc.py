@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core.datasources.contract import SourceMisconfigured, SourceUnavailable, StopSignal, Wake
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Value
+from sentinel_core.locks import renew_lock_after_fork
 
 if TYPE_CHECKING:
     from sentinel_core.datasources.nacos.grpc_client import Client, Token

@@ -144,11 +144,9 @@ class _Provenances:
 
     def name_of(self, version: str) -> str:
         """The version as a rollback that undid it called it: a history's times are a little off."""
-        content_md5, _, time_text = version.partition("-")
         for each in self._known:
-            named_md5, _, named_time = (each.provenance.rollback_of or "").partition("-")
-            if named_md5 == content_md5 and _near(named_time, time_text):
-                return f"{named_md5}-{named_time}"
+            if same_version(named := each.provenance.rollback_of or "", version):
+                return named
         return version
 
 
@@ -158,6 +156,12 @@ def _revision(item: Item, entry: Entry, content: bytes, told: _Provenances) -> R
     own = told.of(digest, entry.time_ms) if digest is not None else None
     version = told.name_of(version_of(md5(content), entry.time_ms))
     return Revision(texts, item.source, version, own or _edit(entry))
+
+
+def same_version(one: str, other: str) -> bool:
+    """Whether two versions name one write: times in a history are a little off."""
+    (one_md5, _, one_time), (other_md5, _, other_time) = one.partition("-"), other.partition("-")
+    return one_md5 == other_md5 and _near(one_time, other_time)
 
 
 def _near(one: str, other: str) -> bool:

@@ -30,16 +30,16 @@ from sentinel_core.datasources.contract import (
     Written,
     note_conflict,
 )
-from sentinel_core.datasources.forks import renew_lock_after_fork
 from sentinel_core.datasources.nacos.api import Api, md5
 from sentinel_core.datasources.nacos.client import Client
-from sentinel_core.datasources.nacos.history import at, editor, history, version_of
+from sentinel_core.datasources.nacos.history import at, editor, history, same_version, version_of
 from sentinel_core.datasources.nacos.http import HttpTransport
 from sentinel_core.datasources.nacos.keys import keys_of, provenance_of
 from sentinel_core.datasources.nacos.target import Target
 from sentinel_core.datasources.nacos.transport import Transport, Value
 from sentinel_core.datasources.names import is_blank
 from sentinel_core.datasources.provenance import decode, encode, rules_digest
+from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText
 
 _MOST_BYTES = 10 * 2**20 - 2**14
@@ -165,6 +165,10 @@ class NacosSource:
         return at(self._api, item, self._value(item.key), version)
 
     # -- writing -----------------------------------------------------------------------------------------------------
+
+    def same_version(self, one: str, other: str) -> bool:
+        """See `LooseVersions`."""
+        return same_version(one, other)
 
     def write(
         self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance

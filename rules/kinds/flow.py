@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, Field
 
 from sentinel_core.rules.patterns import is_plain
+from sentinel_core.rules.queueing import Serving, check_pool, check_timeout
 from sentinel_core.rules.rule import (
     DEFAULT_APP,
     Amount,
@@ -145,6 +146,19 @@ class FlowRule(OriginRule):
                     message = f"count is {rules[index].count:g} here, {smallest[key]:g} in a rule that is else the same"
                     yield index, warning("SR221", "count", f"{message}: the smaller decides; remove one")
 
+    def check_serving(self, serving: Serving) -> Iterator[Finding]:
+        if not self.queues:
+            return
+        if serving.workers is not None:
+            yield from check_pool(self.count, self.max_queueing_time_ms, serving.workers)
+        if serving.request_timeout_ms is not None:
+            yield from check_timeout(self.max_queueing_time_ms, serving.request_timeout_ms)
+
+    @property
+    def queues(self) -> bool:
+        """Whether calls may wait for their turn."""
+        return self.grade == QPS and self.control_behavior in (RATE_LIMITER, WARM_UP_RATE_LIMITER)
+
     def _check_small_count(self) -> Iterator[Finding]:
         if self.count == 0:
             yield warning("SR205", "count", "count is 0: every call is blocked")
@@ -198,6 +212,8 @@ class FlowRule(OriginRule):
                 f"maxQueueingTimeMs is {self.max_queueing_time_ms}; {behavior} needs 1 millisecond or more "
                 "(reject is the behaviour without a queue)",
             )
+        if self.queues:
+            yield from check_pool(self.count, self.max_queueing_time_ms, None)
         if self.regex:
             yield error("SR106", "controlBehavior", f"a regex rule cannot use {behavior}; write reject (0)")
         if finding := self.unknown_code("controlBehavior", self.control_behavior, "it acts as reject"):

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from sentinel_core.rules.kinds.flow import check_window
+from sentinel_core.rules.queueing import Serving, check_timeout
 from sentinel_core.rules.rule import (
     Amount,
     Finding,
@@ -120,6 +121,10 @@ class ParamFlowRule(OriginRule):
         yield from self._check_items()
         if self.cluster_mode:
             yield from self._check_cluster()
+
+    def check_serving(self, serving: Serving) -> Iterator[Finding]:
+        if self.grade == QPS and self.control_behavior == RATE_LIMITER and serving.request_timeout_ms is not None:
+            yield from check_timeout(self.max_queueing_time_ms, serving.request_timeout_ms)
 
     def _check_items(self) -> Iterator[Finding]:
         for index, item in enumerate(self.param_flow_item_list):

@@ -15,6 +15,7 @@ from sentinel_core.datasources.contract import (
     SourceMisconfigured,
     Writable,
     Written,
+    is_at,
 )
 from sentinel_core.publishing.plan import Plan, Step
 from sentinel_core.publishing.standing import digests_of, sets_of
@@ -43,8 +44,15 @@ class PlanStale(Exception):
         super().__init__("the store has changed since the plan was made")
 
 
-def carry_out(plan: Plan, source: Readable, *, told: Callable[[Outcome], None] = lambda _: None) -> list[Outcome]:
-    """Writes every step by compare-and-set; `told` hears of each as it ends. A step that stands already is done, so a
+def carry_out(
+    plan: Plan,
+    source: Readable,
+    *,
+    told: Callable[[Outcome], None] = lambda _: None,
+    check: Callable[[Item], None] = lambda _: None,
+) -> list[Outcome]:
+    """Writes every step by compare-and-set; `told` hears of each as it ends, `check` may refuse each item before it
+    is written (DatasourceError). A step that stands already is done, so a
     plan that broke off is finished by carrying it out again. After a failure the rest is not tried.
 
     Raises PlanStale, DatasourceError from reading: then nothing was written.
@@ -54,10 +62,16 @@ def carry_out(plan: Plan, source: Readable, *, told: Callable[[Outcome], None] =
     items, readings, done = examine(plan, source)
     outcomes: list[Outcome] = []
     for step in plan.steps:
-        outcome = _outcome(plan, step, source, items[step.source], readings[step.source], outcomes, done)
+        outcome = _outcome(plan, step, source, items[step.source], readings[step.source], outcomes, done, check)
         outcomes.append(outcome)
         told(outcome)
     return outcomes
+
+
+def items_of(plan: Plan, source: Readable) -> list[Item]:
+    """Those that the plan would write, as far as the store has them."""
+    sources = {step.source for step in plan.steps}
+    return [item for item in source.items(KINDS) if item.source in sources]
 
 
 def examine(plan: Plan, source: Readable) -> tuple[dict[str, Item], dict[str, Reading], set[str]]:
@@ -71,7 +85,7 @@ def examine(plan: Plan, source: Readable) -> tuple[dict[str, Item], dict[str, Re
     moved = {
         step.source: reading
         for step in plan.steps
-        if step.source not in done and _version(reading := readings[step.source]) != step.expected
+        if step.source not in done and not is_at(reading := readings[step.source], step.expected)
     }
     if moved:
         raise PlanStale(moved)
@@ -86,6 +100,7 @@ def _outcome(
     reading: Reading,
     before: Sequence[Outcome],
     done: set[str],
+    check: Callable[[Item], None],
 ) -> Outcome:
     if step.source in done:
         return Outcome(step, "already there", _version(reading))
@@ -98,6 +113,7 @@ def _outcome(
         previous_digest=_digests(reading, item).get(item.kinds[0]) if len(item.kinds) == 1 else None,
     )
     try:
+        check(item)
         written: Written = source.write(item, step.texts, expected=step.expected, provenance=provenance)
     except DatasourceError as error:
         return Outcome(step, "failed", error=error)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from sentinel_core.audit.redact import Masker
 from sentinel_core.datasources.contract import Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.names import DOCUMENT_NAME
+from sentinel_core.freeze import Freeze, frozen, said
+from sentinel_core.publishing.checks import Check, CheckContext, ask, installed
 from sentinel_core.publishing.plan import Plan, Step, plan_id
 from sentinel_core.publishing.quarantine import quarantined
 from sentinel_core.publishing.standing import digests_of, sets_of
@@ -16,11 +20,16 @@ from sentinel_core.rules import (
     Kind,
     Provenance,
     Revision,
+    RuleRejected,
     RuleSet,
     SourceText,
     diff_rules,
+    parse_revision,
 )
-from sentinel_core.rules.guard import Objection, Policy, objections
+from sentinel_core.rules.guard import Objection, Policy, objections, unowned
+from sentinel_core.rules.overlay import overlays_among
+from sentinel_core.rules.ownership import Owner
+from sentinel_core.rules.rewrite import rewrite
 from sentinel_core.rules.write import document, json_list
 
 
@@ -34,6 +43,15 @@ class Wanted:
     texts: Sequence[SourceText] = ()
     """The document that they were read from, which a store that holds documents gets as it is written; empty where
     there is none of one text."""
+    files: Sequence[SourceText] = ()
+    """All that they were read from, where those are files: whose they are is a question of ownership."""
+
+
+class PublishPolicy(Policy, Protocol):
+    """`guards` of the settings."""
+
+    @property
+    def freeze(self) -> Sequence[Freeze]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,16 @@ class Proposal:
     standing: Mapping[str, Reading]
     """What was read, by the source of each step."""
 
+    @property
+    def refusals(self) -> list[Objection]:
+        """Those that hold whenever it is carried out."""
+        return [each for each in self.objections if each.guard != "freeze"]
+
+    @property
+    def freezes(self) -> list[Objection]:
+        """Those that hold now and are over later: a plan may be made meanwhile, and is not carried out."""
+        return [each for each in self.objections if each.guard == "freeze"]
+
 
 def make_plan(
     source: Readable,
@@ -57,14 +85,20 @@ def make_plan(
     *,
     environment: str,
     provenance: Provenance,
-    policy: Policy,
+    policy: PublishPolicy,
     max_bytes: int,
+    owners: Sequence[Owner] = (),
+    checks: Sequence[Check] | None = None,
     allowed: Sequence[str] = (),
     now: datetime | None = None,
 ) -> Proposal:
-    """Reads the store and writes nothing; `uri` is how it is called, without credentials. Raises DatasourceError."""
+    """Reads the store and writes nothing; `uri` is how it is called, without credentials. `checks` are those that are
+    installed, unless others are given; `now` decides about freezes. Raises DatasourceError."""
     steps, found, invalid = [], list[Objection](), []
     read: dict[str, Reading] = {}
+    stands: dict[Kind, RuleSet] = {}
+    changed: dict[Kind, RuleSet] = {}
+    now = now or datetime.now(UTC)
     for item in source.items(KINDS):
         kinds = [kind for kind in item.kinds if kind in wanted.sets]
         if not kinds:
@@ -73,11 +107,12 @@ def make_plan(
         standing = sets_of(reading, item.kinds)
         if standing is None:
             invalid.append(item.source)
+        stands |= standing or {}
         step = _step(item, reading, standing, {kind: wanted.sets[kind] for kind in kinds}, wanted.texts)
         if step is not None:
             steps.append(step)
             read[step.source] = reading
-            found += objections(standing or {}, {kind: wanted.sets[kind] for kind in kinds}, policy)
+            changed |= {kind: wanted.sets[kind] for kind in kinds}
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
     # The largest first: where a store refuses its size, nothing was written yet.
@@ -87,13 +122,49 @@ def make_plan(
         store=uri,
         environment=environment,
         title=wanted.title,
-        made_at=now or datetime.now(UTC),
+        made_at=now,
         provenance=provenance,
         allowed=tuple(allowed),
         steps=tuple(steps),
     )
-    against = [each for each in found if each.guard not in allowed]
-    return Proposal(plan, against, [each for each in found if each.guard in allowed], invalid, read)
+    if steps:
+        author = provenance.author or provenance.published_by
+        context = CheckContext(
+            environment, uri, wanted.title, provenance.published_by, provenance.author, provenance.reason
+        )
+        before = {kind: rules for kind, rules in stands.items() if kind in wanted.sets}
+        found = [
+            *_limits(source, stands, changed, policy),
+            *found,
+            *unowned(stands, wanted.sets, owners, wanted.files, author),
+            *ask(installed() if checks is None else checks, before, dict(wanted.sets), context),
+            *freezes(policy.freeze, environment, now),
+        ]
+    against = [each for each in found if each.overruled_by not in allowed]
+    return Proposal(plan, against, [each for each in found if each.overruled_by in allowed], invalid, read)
+
+
+def _limits(
+    source: Readable, stands: Mapping[Kind, RuleSet], changed: Mapping[Kind, RuleSet], policy: Policy
+) -> list[Objection]:
+    """A resource has lost its last rule only where no kind has one: those that nobody asked for are read, too, where it
+    depends on them."""
+    found = objections(stands, changed, policy)
+    if not any(each.guard == "last" for each in found):
+        return found
+    every = dict(stands)
+    for item in source.items(KINDS):
+        if not any(kind in stands or kind in changed for kind in item.kinds):
+            every |= sets_of(source.read(item), item.kinds) or {}
+    return objections(every, changed, policy)
+
+
+def freezes(windows: Sequence[Freeze], environment: str, now: datetime) -> list[Objection]:
+    """The windows that keep rules from being published now."""
+    return [
+        Objection("freeze", None, f"{environment} is frozen until {said(end)}: {window.name}")
+        for window, end in frozen(windows, environment, now)
+    ]
 
 
 def _step(
@@ -127,7 +198,8 @@ def _step(
 def _texts(
     item: Item, reading: Reading, sets: Mapping[Kind, RuleSet], texts: Sequence[SourceText]
 ) -> tuple[SourceText, ...]:
-    """A store of documents keeps comments: it gets the document as somebody wrote it, where there is one."""
+    """A store of documents keeps comments: it gets the document as somebody wrote it, where there is one; of a base
+    with an overlay the base with the overlay's rules."""
     if len(item.kinds) == 1:
         (rules,) = sets.values()
         return (SourceText(item.key, json_list(rules), "json"),)
@@ -139,8 +211,31 @@ def _texts(
         )
     if len(texts) == 1 and texts[0].format == "yaml":
         return tuple(texts)
-    name = stands[0].name if len(stands) == 1 else "sentinel-rules.yaml"
-    return (SourceText(name, document(sets, name), "yaml"),)
+    name = stands[0].name if stands else DOCUMENT_NAME
+    overlays = overlays_among(text.name for text in texts)
+    base = [replace(text, name=name) for text in texts if text.name not in overlays]
+    return (_commented(base, sets) or _commented(stands, sets) or SourceText(name, document(sets, name), "yaml"),)
+
+
+def _commented(texts: Sequence[SourceText], sets: Mapping[Kind, RuleSet]) -> SourceText | None:
+    """One text with other rules and its own comments; None where that cannot be."""
+    try:
+        (text,) = rewrite(texts, sets)
+    except (
+        ValueError,
+        RuleRejected,
+    ):  # none or several; changes that cannot be made in place; rules that are not valid
+        return None
+    found = parse_revision(Revision((text,), "document", ""), KINDS)
+    return text if digests_of(found) == digests_of(sets) else None
+
+
+def rolled_back(plan: Plan, source: Readable) -> list[Objection]:
+    """What a plan would bring back although it was rolled back, maybe since the plan was made. Raises
+    DatasourceError."""
+    steps = {step.source: step for step in plan.steps}
+    items = [item for item in source.items(KINDS) if item.source in steps]
+    return [each for item in items for each in _quarantined(source, item, steps[item.source])]
 
 
 def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +19,8 @@ FORMAT_VERSION = 1
 _TRIES = 5
 _MOST = 1000
 """Digests that are kept an item; the oldest go."""
+_MOST_RELEASED = 100
+"""Releases that are remembered an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +40,86 @@ class Quarantined:
         return {name: getattr(self, name) for name in self.__slots__} | {"since": self.since.isoformat()}
 
 
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Rules that may be published again, and whose decision that was."""
+
+    rules: Quarantined
+    at: datetime
+    by: str | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, times as RFC 3339."""
+        return {"rules": self.rules.to_json(), "at": self.at.isoformat(), "by": self.by, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What stands beside an item."""
+
+    held: tuple[Quarantined, ...] = ()
+    released: tuple[Released, ...] = ()
+    """Both oldest first."""
+
+
 def quarantined(source: Readable, item: Item) -> list[Quarantined]:
     """Oldest first; nothing for a store that keeps no notes. Raises DatasourceError; SourceMisconfigured for a note
     that cannot be read: nobody knows then what it says."""
-    return _decoded(source.note(item, NOTE), item) if isinstance(source, HasNotes) else []
+    return list(noted(source, item).held)
 
 
-def add(source: Readable, item: Item, found: Sequence[Quarantined]) -> bool:
-    """Puts rules under quarantine; those that are there already stay as they are. False for a store without notes."""
+def noted(source: Readable, item: Item) -> Note:
+    """The same with what was released. Raises as `quarantined`."""
+    return _decoded(source.note(item, NOTE), item) if isinstance(source, HasNotes) else Note()
+
+
+def add(source: Readable, item: Item, found: Sequence[Quarantined]) -> list[Quarantined] | None:
+    """Puts rules under quarantine and returns them, without those that are there already and stay as they are. None for
+    a store without notes. Raises DatasourceError."""
     if not isinstance(source, HasNotes):
-        return False
+        return None
     names = ", ".join(f"{each.kind} {each.digest[:12]}" for each in found)
+    added: list[Quarantined] = []
 
-    def grown(stands: list[Quarantined]) -> list[Quarantined]:
-        known = {(each.kind, each.digest) for each in stands}
-        return [*stands, *(each for each in found if (each.kind, each.digest) not in known)][-_MOST:]
+    def grown(stands: Note) -> Note:
+        known = {(each.kind, each.digest) for each in stands.held}
+        added[:] = [each for each in found if (each.kind, each.digest) not in known]
+        return replace(stands, held=(*stands.held, *added)[-_MOST:])
 
     _change(source, item, grown, f"Put {names} under quarantine")
-    return True
+    return added
 
 
-def release(source: Readable, item: Item, digest: str, why: str) -> list[Quarantined]:
-    """Lets rules be published again, named by the beginning of their digest; returns them. Raises DatasourceError."""
+def release(source: Readable, item: Item, digest: str, why: str, *, by: str | None, at: datetime) -> list[Quarantined]:
+    """Lets rules be published again, named by the beginning of their digest; returns them. Who and why is kept. Raises
+    DatasourceError."""
     if not isinstance(source, HasNotes):
         return []
-    released = [each for each in quarantined(source, item) if each.digest.startswith(digest)]
-    if released:
+    ended: list[Quarantined] = []
+
+    def shrunk(stands: Note) -> Note:
+        ended[:] = [each for each in stands.held if each.digest.startswith(digest)]
+        told = (*stands.released, *(Released(each, at, by, why) for each in ended))
+        return Note(tuple(each for each in stands.held if each not in ended), told[-_MOST_RELEASED:])
+
+    _change(source, item, shrunk, f"Release {digest}: {why}")
+    return ended
+
+
+def take_back(source: Readable, item: Item, added: Sequence[Quarantined], why: str) -> None:
+    """As if they had never been put there. Raises DatasourceError."""
+    if added and isinstance(source, HasNotes):
+        kept = set(added)
         _change(
-            source, item, lambda stands: [each for each in stands if each not in released], f"Release {digest}: {why}"
+            source,
+            item,
+            lambda stands: replace(stands, held=tuple(each for each in stands.held if each not in kept)),
+            f"Take back a quarantine: {why}",
         )
-    return released
 
 
-def _change(source: HasNotes, item: Item, change: Callable[[list[Quarantined]], list[Quarantined]], why: str) -> None:
+def _change(source: HasNotes, item: Item, change: Callable[[Note], Note], why: str) -> None:
     for tries_left in reversed(range(_TRIES)):
         stands = source.note(item, NOTE)
         before = _decoded(stands, item)
@@ -86,27 +135,43 @@ def _change(source: HasNotes, item: Item, change: Callable[[list[Quarantined]], 
             return
 
 
-def _encoded(found: Sequence[Quarantined]) -> bytes:
-    document = {"formatVersion": FORMAT_VERSION, "quarantined": [each.to_json() for each in found]}
+def _encoded(note: Note) -> bytes:
+    document = {
+        "formatVersion": FORMAT_VERSION,
+        "quarantined": [each.to_json() for each in note.held],
+        "released": [each.to_json() for each in note.released],
+    }
     return f"{json.dumps(document, ensure_ascii=False, indent=1)}\n".encode()
 
 
-def _decoded(content: bytes | None, item: Item) -> list[Quarantined]:
+def _rules(each: Any) -> Quarantined:
+    return Quarantined(
+        str(each["kind"]),
+        str(each["digest"]),
+        str(each["revision"]),
+        datetime.fromisoformat(each["since"]).astimezone(UTC),
+        each["by"],
+        each["reason"],
+    )
+
+
+def _decoded(content: bytes | None, item: Item) -> Note:
     if content is None:
-        return []
+        return Note()
     try:
         document = json.loads(content)
-        found = [
-            Quarantined(
-                str(each["kind"]),
-                str(each["digest"]),
-                str(each["revision"]),
-                datetime.fromisoformat(each["since"]).astimezone(UTC),
-                each["by"],
-                each["reason"],
-            )
-            for each in document["quarantined"]
-        ]
+        found = Note(
+            tuple(_rules(each) for each in document["quarantined"]),
+            tuple(
+                Released(
+                    _rules(each["rules"]),
+                    datetime.fromisoformat(each["at"]).astimezone(UTC),
+                    each["by"],
+                    str(each["reason"]),
+                )
+                for each in document.get("released", ())  # notes of older versions have none
+            ),
+        )
         version = document["formatVersion"]
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise _unreadable(item) from error

@@ -2,30 +2,57 @@
 
 A change in Git is published where it is valid and no guard objects. A store whose rules are not those that were
 published last was edited, and so was one that holds rules which nobody published from Git: the policy says whether that
-is reported, and left alone whatever Git says, or healed. Rules under quarantine are never published, so a rollback
-stands until it is released or Git has other rules.
+is reported, and left alone whatever Git says, or healed, or adopted, which is to say committed. Rules under quarantine
+are never published, so a rollback stands until it is released or Git has other rules.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sentinel_core.datasources.contract import Absent, DatasourceError, HasNotes, Item, Ordered, Readable
-from sentinel_core.publishing.carry_out import PlanStale, carry_out
-from sentinel_core.publishing.make import Proposal, Wanted, make_plan
-from sentinel_core.publishing.plan import Step
+from sentinel_core.datasources import GitSource
+from sentinel_core.datasources.contract import (
+    Absent,
+    DatasourceError,
+    HasNotes,
+    Item,
+    Ordered,
+    Readable,
+    SourceConflict,
+    SourceMisconfigured,
+)
+from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
+from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
+from sentinel_core.publishing.holding import held
+from sentinel_core.publishing.locks import LockHeld
+from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, make_plan
 from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
-from sentinel_core.rules.guard import Policy
+from sentinel_core.rules.ownership import Owner
 
 NOTE = "sync"
 FORMAT_VERSION = 1
-Drift = Literal["report", "heal"]
-State = Literal["in sync", "published", "healed", "drifted", "refused", "invalid", "absent", "failed"]
+_TRIES = 3
+Drift = Literal["report", "heal", "adopt"]
+State = Literal[
+    "in sync",
+    "published",
+    "healed",
+    "adopted",
+    "proposed",
+    "drifted",
+    "refused",
+    "frozen",
+    "locked",
+    "invalid",
+    "absent",
+    "failed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +66,8 @@ class Synced:
     """For people: why, in one line or more."""
     changes: int = 0
     """Fields and rules that differ, or differed."""
+    error: DatasourceError | None = None
+    """Of a look that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +77,57 @@ class Settings:
     uri: str
     """Of the store, without credentials."""
     environment: str
-    policy: Policy
+    policy: PublishPolicy
     max_bytes: int
     drift: Drift = "report"
     published_by: str | None = None
+    branch: str | None = None
+    """Where edits are committed that are adopted, to be reviewed; None: to the branch that is followed."""
+    owners: Sequence[Owner] = ()
 
 
-def sync(git: Readable, store: Readable, settings: Settings) -> Synced:
-    """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause."""
+def sync(git: Readable, store: Readable, settings: Settings, now: datetime | None = None) -> Synced:
+    """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause. `now`
+    decides whether there is a freeze: what is committed during one is published by the first look after it."""
+    for _ in range(_TRIES):
+        try:
+            return _look(git, store, settings, now or datetime.now(UTC))
+        except SourceConflict as conflict:  # somebody committed meanwhile: look again at what they made of it
+            raced = conflict
+    return Synced("failed", None, str(raced), error=raced)
+
+
+def _look(git: Readable, store: Readable, settings: Settings, now: datetime) -> Synced:
+    """Raises SourceConflict where a commit was raced."""
     try:
         found = _committed(git)
         if found is None:
             return Synced("absent", None, f"{git.uri} holds no rules; nothing is published, nothing is removed")
-        revision, sets, texts = found
+        revision, sets, files = found
         _check_forwards(git, revision, store)
-        return _compared(revision, sets, texts, store, settings)
+        return _compared(git, revision, sets, files, store, settings, now)
     except RuleRejected as rejection:
         return Synced("invalid", None, f"what is committed is not valid and is not published:\n{rejection}")
     except PlanStale:
         return Synced("failed", None, "somebody else wrote in between; the next look decides")
+    except LockHeld as taken:
+        return Synced("locked", None, f"published when nobody locks the store: {taken.who}", error=taken)
+    except SourceConflict:
+        raise
     except DatasourceError as error:
-        return Synced("failed", None, str(error))
+        return Synced("failed", None, str(error), error=error)
 
 
-def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], Sequence[SourceText]] | None:
+def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], list[Sequence[SourceText]]] | None:
     sets: dict[Kind, RuleSet] = {}
     newest: Revision | None = None
-    texts: Sequence[SourceText] = ()
+    texts: list[Sequence[SourceText]] = []
     for item in git.items(KINDS):
         reading = git.read(item)
         if isinstance(reading, Absent):
             continue
         sets |= parse_revision(reading, item.kinds)
-        texts = () if newest else reading.texts
+        texts.append(reading.texts)
         newest = _newer(newest, reading)
     return (newest, sets, texts) if newest is not None else None
 
@@ -103,7 +150,13 @@ def _newer(one: Revision | None, other: Revision) -> Revision:
 
 
 def _compared(
-    revision: Revision, sets: dict[Kind, RuleSet], texts: Sequence[SourceText], store: Readable, settings: Settings
+    git: Readable,
+    revision: Revision,
+    sets: dict[Kind, RuleSet],
+    files: Sequence[Sequence[SourceText]],
+    store: Readable,
+    settings: Settings,
+    now: datetime,
 ) -> Synced:
     commit = revision.version
     provenance = replace(
@@ -112,53 +165,94 @@ def _compared(
     proposal = make_plan(
         store,
         settings.uri,
-        Wanted(f"git {commit[:12]}", sets, texts),
+        Wanted(
+            f"git {commit[:12]}", sets, files[0] if len(files) == 1 else (), [each for item in files for each in item]
+        ),
         environment=settings.environment,
         provenance=replace(provenance, reason=provenance.reason or f"sync to {commit[:12]}"),
         policy=settings.policy,
         max_bytes=settings.max_bytes,
+        owners=settings.owners,
+        now=now,
     )
     changes = len(proposal.plan.changes)
     if not proposal.plan.steps:
+        _learn(store, sets, commit)
         return Synced("in sync", commit, "the store holds what is committed")
-    edits = _edits(store, proposal)
+    found = _edits(store, proposal)
+    edits = [each.text for each in found]
+    told = f"edited in the store, not in Git: {'; '.join(edits)}"
     if edits and settings.drift == "report":
-        return Synced("drifted", commit, f"edited in the store, not in Git: {'; '.join(edits)}", changes)
+        return Synced("drifted", commit, told, changes)
+    if edits and settings.drift == "adopt":
+        return _adopted(git, sets, store, found, settings, Synced("drifted", commit, told, changes))
     if proposal.objections:
         told = "\n".join(f"{each.guard}: {each.text}" for each in proposal.objections)
+        if all(each.guard == "freeze" for each in proposal.objections):
+            return Synced("frozen", commit, f"published when the freeze is over:\n{told}", changes)
         return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
-    return _written(proposal, store, commit, changes, edits)
+    return _written(proposal, store, commit, changes, edits, settings)
 
 
-def _written(proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str]) -> Synced:
+def _written(
+    proposal: Proposal, store: Readable, commit: str, changes: int, edits: Sequence[str], settings: Settings
+) -> Synced:
     plan = proposal.plan
     if edits:
         reason = f"back to {commit[:12]}, as committed ({'; '.join(edits)})"
         plan = replace(plan, provenance=replace(plan.provenance, reason=reason))
-    outcomes = carry_out(plan, store)
-    for outcome in outcomes:
-        if outcome.error is None and outcome.state != "not tried":
-            _remember(store, outcome.step, commit)
+    items = items_of(plan, store)
+    with held(store, plan.store, items, holder=settings.published_by, command="sync", reason=commit[:12]) as lock:
+        outcomes = carry_out(plan, store, check=lock.check)
+        for outcome in outcomes:
+            if outcome.error is None and outcome.state != "not tried":
+                item = next(item for item in store.items(KINDS) if item.source == outcome.step.source)
+                _remember(store, item, outcome.step.digests, commit)
     failed = next((each for each in outcomes if each.error is not None), None)
     if failed is not None:
-        return Synced("failed", commit, f"not everything was written: {failed.error}", changes)
+        return Synced("failed", commit, f"not everything was written: {failed.error}", changes, failed.error)
     text = f"{changes} change{'s' if changes != 1 else ''} written"
     return Synced("healed" if edits else "published", commit, text, changes)
 
 
-def _edits(store: Readable, proposal: Proposal) -> list[str]:
-    """Who has edited the store since rules of Git were published there, a text an item."""
+def _edits(store: Readable, proposal: Proposal) -> list[Edit]:
+    """What was edited in the store since rules of Git were published there."""
     items = {item.source: item for item in store.items(KINDS)}
-    told = []
+    found = []
     for step in proposal.plan.steps:
         item = items[step.source]
         published, reading = _remembered(store, item), proposal.standing[step.source]
         if isinstance(reading, Absent):
             if published is not None:
-                told.append(f"{_name(item)} deleted by somebody")
+                found.append(Edit(item, reading, f"{_name(item)} deleted by somebody"))
         elif not _is_from_git(reading) and digests_of(sets_of(reading, item.kinds)) != published:
-            told.append(_edit(item, reading))
-    return told
+            found.append(Edit(item, reading, _edit(item, reading)))
+    return found
+
+
+def _adopted(
+    git: Readable,
+    sets: Mapping[Kind, RuleSet],
+    store: Readable,
+    found: Sequence[Edit],
+    settings: Settings,
+    drifted: Synced,
+) -> Synced:
+    """Commits the edits; `drifted` is what is told of those that cannot be."""
+    if not isinstance(git, GitSource):
+        raise SourceMisconfigured(f"{git.uri} is no Git repository, so nothing can be committed there")
+    notes = {each.item.source: _note(store, each.item) or {} for each in found}
+    try:
+        wanted = adoptable(git, sets, store, found, notes)
+        commit = commit_edits(git, wanted, settings.uri, found, settings.branch)
+    except NotAdopted as reason:
+        return replace(drifted, text=f"{drifted.text}\nnot adopted: {reason}")
+    if settings.branch is not None:
+        text = f"{'committed' if commit else 'stands already'} on {settings.branch}, to be merged: {drifted.text}"
+        return replace(drifted, state="proposed", text=text)
+    for each in found:
+        _remember(store, each.item, digests_of(sets_of(each.reading, each.item.kinds)), commit or str(drifted.commit))
+    return Synced("adopted", commit or drifted.commit, f"committed what was {drifted.text}", drifted.changes)
 
 
 def _is_from_git(reading: Revision) -> bool:
@@ -179,13 +273,23 @@ def _edit(item: Item, reading: Revision) -> str:
     return f"{_name(item)} {what} by {who} ({provenance.channel}){why}"
 
 
-def _remember(store: Readable, step: Step, commit: str) -> None:
+def _learn(store: Readable, sets: Mapping[Kind, RuleSet], commit: str) -> None:
+    """What stands in a store is what is committed, whoever brought it there: from now on another state is an edit."""
+    for item in store.items(KINDS):
+        wanted = digests_of({kind: sets[kind] for kind in item.kinds if kind in sets})
+        known = _remembered(store, item) or {}
+        if wanted and any(known.get(kind) != digest for kind, digest in wanted.items()):
+            standing = digests_of(sets_of(store.read(item), item.kinds))
+            if wanted.items() <= standing.items():
+                _remember(store, item, standing, commit)
+
+
+def _remember(store: Readable, item: Item, digests: Mapping[Kind, str], commit: str) -> None:
     """Which rules of Git were published last, so that an edit is told from a change in Git. Where it cannot be kept,
     the provenance alone tells; where there is none either, the next difference counts as an edit."""
     if not isinstance(store, HasNotes):
         return
-    item = next(item for item in store.items(KINDS) if item.source == step.source)
-    content = json.dumps({"formatVersion": FORMAT_VERSION, "commit": commit, "digests": dict(step.digests)}).encode()
+    content = json.dumps({"formatVersion": FORMAT_VERSION, "commit": commit, "digests": dict(digests)}).encode()
     with suppress(DatasourceError):
         stands = store.note(item, NOTE)
         if stands != content:

@@ -251,15 +251,29 @@ class Queue(FlowChecker):
         return max(0, -((now + self.limit_ns - self.latest - self.cost(1, self.count)) // MS))
 
     def live(self, now: int) -> dict[str, Any]:
-        return {"queuedMs": max(0, self.latest - now) / MS, "limit": self.count}
+        """`waiting`: calls whose turn is still to come; they leave at even distances, the last one at `latest`.
+        `nextWaitMs`: what one more would wait."""
+        queued = max(0, self.latest - now)
+        cost = max(self.cost(1, self.rate_now()), 1) if self.count > 0 else 1
+        return {
+            "queuedMs": queued / MS,
+            "waiting": -(-queued // cost),
+            "nextWaitMs": max(0, self.latest + cost - now) / MS,
+            "maxQueueingTimeMs": self.limit_ns // MS,
+            "limit": self.count,
+        }
+
+    def rate_now(self) -> float:
+        """Requests a second that leave the queue now; for people."""
+        return self.count
 
 
 class WarmUp:
     """The tokens of a cold start (Guava's SmoothWarmingUp, as Sentinel counts them): many tokens mean cold."""
 
-    __slots__ = ("cold", "count", "filled", "maximum", "period_ns", "slope", "start", "stored", "warning")
+    __slots__ = ("cold", "count", "filled", "made", "maximum", "period_ns", "slope", "start", "stored", "warning")
 
-    def __init__(self, rule: Any, cold_factor: int, start: int) -> None:
+    def __init__(self, rule: Any, cold_factor: int, start: int, made: int) -> None:
         cold = cold_factor if cold_factor > 1 else 3
         count: float = min(rule.count, UNREACHABLE)
         period: int = rule.warm_up_period_sec
@@ -273,6 +287,8 @@ class WarmUp:
         self.period_ns = product(period, SECOND)
         self.start = start
         """When warming up began for all instances, monotonic ns; NO_START: with the first call of this one."""
+        self.made = made
+        """When the rule came to be, monotonic ns: with the process, or with the last change of the rule."""
 
     @property
     def degenerate(self) -> bool:
@@ -306,19 +322,48 @@ class WarmUp:
             return self.count
         return math.nextafter(1.0 / ((self.stored - self.warning) * self.slope + 1.0 / self.count), math.inf)
 
+    def live(self, now: int, previous: int) -> dict[str, Any]:
+        """What a call would find now; nothing changes.
+
+        fullInMs is the time to the whole limit with as much traffic as may pass: the area below Guava's curve, the
+        tokens above the warning line times the mean distance of two requests from here to there.
+        """
+        stored, filled = self.stored, self.filled
+        self.refill(now, previous)
+        rate, above = self.rate(), self.stored - self.warning
+        full = self.stored >= self.maximum
+        self.stored, self.filled = stored, filled
+        state = "warm" if above <= 0 else "cold" if full else "warming"
+        wait_s = above * (1.0 / rate + 1.0 / self.count) / 2.0 if above > 0 else 0.0
+        return {
+            "warmUp": state,
+            "allowed": rate,
+            "fullInMs": round(min(wait_s, AGES) * 1000),
+            "coolsBelow": int(self.count) // self.cold,
+            "shared": self.start != NO_START,
+            "madeMs": max(0, now - self.made) // MS,
+        }
+
 
 def warm_up(build: Build, rule: Any) -> WarmUp | None:
     """The tokens of a rule; None where nothing may pass at all."""
     if not rule.count:
         return None
     start = NO_START if rule.warm_up_start is None else build.monotonic(rule.warm_up_start)
-    return WarmUp(rule, build.settings.cold_factor, start)
+    return WarmUp(rule, build.settings.cold_factor, start, build.runtime.monotonic_ns())
 
 
 def previous_passed(node: Node, now: int) -> int:
     """Requests passed in the full second before."""
     previous = node.previous_second(now)
     return previous.passed if previous is not None else 0
+
+
+def warmth(tokens: WarmUp | None, node: Node | None, now: int) -> dict[str, Any]:
+    """What a warm-up stands at, for people; without a node of its own, as if nothing had passed the second before."""
+    if tokens is None:
+        return {"allowed": 0.0}
+    return tokens.live(now, previous_passed(node, now) if node is not None and node.folds else 0)
 
 
 class WarmUpLimit(Limit):
@@ -341,7 +386,7 @@ class WarmUpLimit(Limit):
         return PASS if self.used(node) + count <= tokens.rate() else BLOCK
 
     def live(self, now: int) -> dict[str, Any]:
-        return {**super().live(now), "allowed": self.tokens.rate() if self.tokens else 0.0}
+        return {**super().live(now), **warmth(self.tokens, self.fixed, now)}
 
 
 class WarmUpQueue(Queue):
@@ -363,6 +408,12 @@ class WarmUpQueue(Queue):
         if self.compat and tokens.degenerate and tokens.stored >= tokens.warning:
             return self.queue(now, 0)  # 0 times infinity again: Java rounds a distance that is not a number to none
         return self.queue(now, self.warm_cost(count, tokens.rate()))
+
+    def live(self, now: int) -> dict[str, Any]:
+        return {**super().live(now), **warmth(self.tokens, self.fixed, now)}
+
+    def rate_now(self) -> float:
+        return self.tokens.rate() if self.tokens is not None else self.count
 
     def warm_cost(self, count: int, rate: float) -> int:
         return product(math.floor(min(count / rate * (SECOND // self.unit), AGES) + 0.5), self.unit)

@@ -14,11 +14,11 @@ import pytest
 import rfc8785
 
 from sentinel_core.audit.errors import EventRefused, QueryInvalid, StoreUnavailable
-from sentinel_core.audit.events import Event
+from sentinel_core.audit.events import Event, rule_applied
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import AuditStore, Condition, Ingested, Page, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
-from sentinel_core.rules import Problem
+from sentinel_core.rules import Problem, Revision, parse_rules
 
 
 def everything(store: AuditStore, *conditions: Condition, **more: Any) -> list[Any]:
@@ -220,6 +220,24 @@ class TestObservations:
         assert store.ingest(one + two) == Ingested(1, 1)
         (row,) = store.query(Query()).rows
         assert [sighting.instance for sighting in store.sightings(row.event)] == ["host-0", "host-1"]
+
+    def test_what_each_instance_runs_is_an_event_of_its_own(self, store: AuditStore, history: Any, flow: Any) -> None:
+        """Also where the revision is an observation, such as a file's time: a fleet is counted by these."""
+        revision = Revision((), "/test/file/rules", "17", observed=True)
+        rules = parse_rules("flow", [flow()])
+        events = [
+            rule_applied(
+                environment="test",
+                app="shop",
+                ruleset=rules,
+                revision=revision,
+                at=history.at,
+                instance=name,
+                activation_ms=1.0,
+            )
+            for name in ("host-0", "host-1")
+        ]
+        assert store.ingest(events) == Ingested(2, 0)
 
     def test_going_there_and_back_again_is_three_changes(self, store: AuditStore, history: Any, flow: Any) -> None:
         one, two = (self.change(host, flow, 1, 2, 1, 2)[1:] for host in self.fleet(history))

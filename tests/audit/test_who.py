@@ -76,6 +76,19 @@ def test_other_rules_of_the_same_revision_are_named_whatever_their_kind(told: Au
     assert raised.together_total == 2
 
 
+def test_what_a_commit_did_to_the_same_rules_at_another_time_is_not_with_it(
+    store: AuditStore, history: Any, flow: Any, afternoon: Interval
+) -> None:
+    """As where it was published a second time, over an edit in a console."""
+    commits = {"commit_hash": "9f1c2ab" + "0" * 33}
+    first = history.commit("flow", [flow(count=20)])
+    raised = history.commit("flow", [flow(count=25)], **commits)
+    edited = history.commit("flow", [flow(count=200)])
+    healed = history.commit("flow", [flow(count=25)], **commits)
+    store.ingest([first, raised, edited, healed])
+    assert [each.together for each in ask(store, afternoon).changes] == [(), (), ()]
+
+
 def test_a_rollback_names_what_it_undoes(told: AuditStore, afternoon: Interval) -> None:
     raised, back = ask(told, afternoon).changes
     assert back.undoes == raised.time

@@ -169,6 +169,8 @@ def test_with_tls_and_a_login_all_goes_the_same_way(
     assert json.loads(ended.out)["stored"] == 3
     looked = sentinelctl("doctor")
     assert (looked.code, "ok    kafka" in looked.out) == (0, True)
+    assert "3 topics; Kafka 4." in looked.out
+    assert " or newer; may be written" in looked.out
 
 
 WRONG = {

@@ -83,6 +83,13 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     (audit,) = [check for check in json.loads(ended.out)["checks"] if check["check"] == "audit"]
     assert (ended.code, audit["health"]) == (0, "ok")
     assert "readable, 4 events" in audit["what"] or "events, the newest" in audit["what"]
+    assert audit["facts"]["server"].startswith(("OpenSearch ", "Elasticsearch "))
+    assert abs(audit["facts"]["clockSkewSeconds"]) < 5
+    assert audit["facts"]["mayWrite"] is True
+    server.ask("PUT", f"/{index}-state/_settings", {"index.blocks.write": True})
+    checks = json.loads(sentinelctl("doctor", "-o", "json").out)["checks"]
+    assert [each["facts"]["mayWrite"] for each in checks if each["check"] == "audit"] == [False]
+    server.ask("PUT", f"/{index}-state/_settings", {"index.blocks.write": False})
 
     script = {"source": "ctx._source['user.name'] = 'nobody'", "lang": "painless"}
     server.ask("POST", f"/{index}-events-*/_update_by_query?refresh=true", {"script": script})

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
+from sentinel_core.audit.event import Event, RuleChanged
+from sentinel_core.audit.store.sqlite import SqliteStore
 from tests.cli.conftest import Run
 
 ALL = ("--to", "segments", "--zone", "UTC")
@@ -63,3 +67,19 @@ def test_a_folder_that_cannot_be_written_is_told(months: Path, sentinelctl: Run)
     assert ended.code == 2
     assert "give --to a folder" in ended.err
     assert sentinelctl("audit", "verify").code == 0
+
+
+def test_what_a_rollback_undid_is_told_by_its_revision_whatever_was_purged(months: Path, sentinelctl: Run) -> None:
+    """The time is that of another event, which may have left the store."""
+    who = ("audit", "who", "pay", "--since", "2026-08-01", "--zone", "UTC")
+    with closing(SqliteStore(months / "audit.db")) as store:
+        for number, (day, old, new, undone) in enumerate([(1, "a", "b", None), (20, "b", "a", "17")]):
+            change = {"action": "change", "resource": "pay", "rule": "flow/pay", "field": "count", "old": 1, "new": 2}
+            facts = {"environment": "prod", "kind": "flow", "changes": [change], "rollbackOf": undone}
+            data = json.dumps(facts | {"oldDigest": old, "newDigest": new}).encode()
+            at = datetime(2026, 8, day, 12, tzinfo=UTC)
+            store.ingest([Event(f"{number:08}-undone", "/prod/y", RuleChanged.TYPE, "flow", at, data)])
+    assert "rollback of 17 (2026-08-01 12:00:00)" in sentinelctl(*who).out
+    purged = sentinelctl("audit", "purge", "--before", "2026-08-10", *ALL, "--yes", "--reason", "old")
+    assert purged.code == 0, purged.err
+    assert "rollback of 17 (no longer in the store)" in sentinelctl(*who).out

@@ -39,7 +39,7 @@ def test_a_sound_project_is_ok_from_end_to_end(project: Project, sentinelctl: Ru
     what = {each["check"]: each["what"] for each in json.loads(ended.out)["checks"]}
     assert f"at {project.head()[:12]}, 2 rules, valid" in what["store"]
     assert what["outbox"].endswith("outbox.db: 0 waiting")
-    assert re.search(r"readable, 2 events, the newest \S+ \S+ ago$", what["audit"])
+    assert re.search(r"readable, 2 events, the newest \S+ \S+ ago; SQLite 3\S+; may be written$", what["audit"])
     assert what["last-good"].endswith("1 saved revision")
 
 
@@ -197,6 +197,10 @@ def test_a_time_that_is_none_is_a_wrong_command_line(sentinelctl: Run, time: str
 # -- what a store tells of itself, and how services here fare with it --------------------------------------------------
 
 
+def doctor(sentinelctl: Run) -> Ended:
+    return sentinelctl("doctor", "-o", "json")
+
+
 def store_check(ended: Ended, name: str = "store") -> dict[str, Any]:
     return next(each for each in json.loads(ended.out)["checks"] if each["check"] == name)
 
@@ -258,6 +262,27 @@ def test_a_server_tells_its_version_and_its_clock(
     assert "; example 1.2.3; read only; its clock is 59 min ahead" in check["what"] or "is 1 h ahead" in check["what"]
     assert (check["facts"]["server"], check["facts"]["mayWrite"]) == ("example 1.2.3", False)
     assert check["facts"]["clockSkewSeconds"] > 3000
+
+
+def test_what_is_dated_ahead_shows_a_clock_that_is(
+    project: Project, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a store that tells no time, the dates of what stands there do."""
+    assert re.search(r"valid, of \d+ \S+ ago; may be written$", store_check(doctor(sentinelctl))["what"])
+    later = (utc_now() + timedelta(minutes=3, seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    monkeypatch.setenv("GIT_AUTHOR_DATE", later)
+    monkeypatch.setenv("GIT_COMMITTER_DATE", later)
+    project.commit("flowRules: [{resource: a, grade: 1, count: 1}]\n", "From a machine whose clock is ahead")
+    check = store_check(doctor(sentinelctl))
+    assert (check["health"], check["next"].startswith("set the clocks")) == ("warn", True)
+    assert check["what"].endswith("; what stands there is dated 3 min ahead of this machine")
+
+
+def test_the_audit_store_of_this_machine_tells_its_version_and_rights(project: Project, sentinelctl: Run) -> None:
+    ran_once(project)
+    facts = store_check(sentinelctl("doctor", "-o", "json"), "audit")["facts"]
+    assert facts["server"].startswith("SQLite 3.")
+    assert (facts["mayWrite"], facts["clockSkewSeconds"]) == (True, None)
 
 
 def test_a_store_that_fails_to_tell_of_itself_is_still_read(

@@ -86,6 +86,12 @@ def test_doctor_finds_it_well(shop: Shop, sentinelctl: Run) -> None:
     assert ended.code == 0, ended.out + ended.err
     assert f"{shop.uri}: " in ended.out
     assert "1 rule, valid" in ended.out
+    assert "; etcd 3." in ended.out
+    (check,) = [
+        each for each in json.loads(sentinelctl("doctor", "-o", "json").out)["checks"] if each["check"] == "store"
+    ]
+    assert abs(check["facts"]["clockSkewSeconds"]) < 5
+    assert check["facts"]["mayWrite"] is True
 
 
 def test_doctor_says_why_it_cannot_be_reached(sentinelctl: Run, here: Path) -> None:

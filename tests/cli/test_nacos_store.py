@@ -92,6 +92,12 @@ def test_doctor_finds_it_well(shop: Shop, sentinelctl: Run) -> None:
     assert ended.code == 0, ended.out + ended.err
     assert f"nacos://{shop.server.address}" in ended.out
     assert "1 rule, valid" in ended.out
+    (check,) = [
+        each for each in json.loads(sentinelctl("doctor", "-o", "json").out)["checks"] if each["check"] == "store"
+    ]
+    assert check["facts"]["server"].startswith("Nacos ")
+    assert abs(check["facts"]["clockSkewSeconds"]) < 5
+    assert check["facts"]["mayRead"] is True
 
 
 def test_a_service_follows_it(shop: Shop, here: Path) -> None:

@@ -183,6 +183,25 @@ def test_what_is_quick_or_has_no_terminal_is_not_named(monkeypatch: pytest.Monke
     assert terminal.getvalue() == plain.getvalue() == ""
 
 
+def told_of_progress(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Output().progress() as tell:
+        for text in ("1 of 3", "1 of 3", "3 of 3"):
+            tell(text)
+    return stream.getvalue()
+
+
+def test_progress_is_one_line_of_a_terminal_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    clear = "\r\x1b[K"
+    assert told_of_progress(monkeypatch, terminal=True) == f"{clear}1 of 3{clear}3 of 3{clear}"
+
+
+def test_progress_in_a_log_is_a_line_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told_of_progress(monkeypatch, terminal=False) == "1 of 3\n3 of 3\n"
+
+
 def test_json_into_never_replaces_what_is_no_file(tmp_path: Path) -> None:
     """As root it would put a file in the place of /dev/null."""
     pipe, real, link = tmp_path / "pipe", tmp_path / "real.json", tmp_path / "link.json"

@@ -416,6 +416,23 @@ def test_a_project_in_git_is_published_to_its_own_store(project: Project, sentin
     assert "Nothing to do" in ok(sentinelctl("rules", "publish", "--yes")).err
 
 
+def test_an_edit_in_the_store_comes_back_as_a_commit(shop: Shop) -> None:
+    ok(shop.run("rules", "publish", "--yes"))
+    shop.write(25)
+    ok(shop.run("rules", "publish", "--yes", "--reason", "incident"))
+    git(shop.here, "checkout", "-q", "--", "rules.yaml")
+    ok(shop.run("rules", "import", "--commit", "--yes"))
+    assert git(shop.here, "diff", "-U0", "HEAD~1", "--", "rules.yaml").splitlines()[-2:] == [
+        "-  - {resource: payment_invoke, grade: qps, count: 20}",
+        "+  - {resource: payment_invoke, grade: qps, count: 25}",
+    ]
+    assert ok(shop.run("rules", "drift")).out == ""
+    if has_provenance(shop):
+        message = git(shop.here, "show", "-s", "--format=%b")
+        assert "(cli)" in message
+        assert "as the store says: incident" in message
+
+
 # -- sync --------------------------------------------------------------------------------------------------------------
 
 
@@ -433,6 +450,20 @@ def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
     assert plain.run("sync", git_uri, "--once").code == Exit.INVALID_RULES
 
 
+def test_an_edit_is_adopted_or_proposed(plain: Shop) -> None:
+    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
+    ok(plain.run("sync", git_uri, "--once"))
+    lists = plain.here / "lists/sentinel-flow-rules.json"
+    lists.write_text(lists.read_text().replace("20", "25"))
+    proposed = plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", "from-console")
+    assert (proposed.code, "from-console, to be merged" in proposed.out) == (Exit.DIFFERENCES, True)
+    adopted = ok(plain.run("sync", git_uri, "--once", "--drift", "adopt", "-o", "json"))
+    assert json.loads(adopted.out)["commit"] == git(plain.here, "rev-parse", "HEAD")
+    assert (plain.here / "rules.yaml").read_text() == RULES.replace("20", "25")
+    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
+    assert plain.run("sync", git_uri, "--once", "--branch", "x").code == Exit.USAGE
+
+
 def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:
     plain.write(20)
     script = (
@@ -447,3 +478,53 @@ def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, p
     told = [json.loads(line) for line in (plain.here / "told").read_text().splitlines()]
     assert [each["state"] for each in told if each["state"] != "in sync"] == ["published", "published"]
     assert plain.standing()["count"] == 30
+
+
+# -- environments ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def overlaid(shop: Shop) -> Shop:
+    """Rules in a folder, with an overlay for prod and one for staging."""
+    folder = shop.here / "rules"
+    (folder / "environments").mkdir(parents=True)
+    (folder / "base.yaml").write_text(f"# Ask first.\n{RULES}", encoding="utf-8")
+    for name, count in (("prod", 200), ("staging", 2)):
+        (folder / "environments" / f"{name}.yaml").write_text(
+            f"flowRules:\n  - {{resource: payment_invoke, count: {count}}}\n", encoding="utf-8"
+        )
+    git(shop.here, "add", "rules")
+    git(shop.here, "commit", "-qm", "A folder")
+    return shop
+
+
+def test_a_base_with_its_overlay_is_published_with_the_comments_of_the_base(overlaid: Shop) -> None:
+    ok(overlaid.run("rules", "publish", "rules", "--yes"))
+    assert overlaid.standing()["count"] == 200
+    if overlaid.store.startswith("file") and overlaid.store.endswith("yaml"):
+        text = (overlaid.here / "live.yaml").read_text()
+    elif overlaid.store.startswith("git"):
+        text = (overlaid.here / "repo" / "sentinel-rules.yaml").read_text()
+    else:
+        return
+    assert text == f"# Ask first.\n{RULES}".replace("count: 20", "count: 200")
+
+
+def test_a_store_of_another_environment_is_warned_of(overlaid: Shop) -> None:
+    ok(overlaid.run("rules", "publish", "rules", "--yes"))
+    planned = overlaid.run("rules", "plan", "rules", "--env", "staging", "--allow-jump", "--reason", "why")
+    if overlaid.store.startswith("file"):
+        assert "warning" not in planned.err, "a file does not say for which environment it is"
+        return
+    assert "was published for the environment prod and would be replaced by the rules for staging" in planned.err
+    assert "warning" not in overlaid.run("rules", "plan", "git:HEAD").err
+
+
+def test_what_no_repetition_mends_is_not_to_be_repeated(here: Path, sentinelctl: Run) -> None:
+    shop = Shop(here, f"git+file://{here}?ref=v1&path=rules.yaml", sentinelctl)
+    git(here, "tag", "v1")
+    shop.commit(25, "Raise it")
+    ended = shop.run("rules", "publish", "--yes")
+    assert ended.code == Exit.BAD_SETTINGS
+    assert "v1 is not a branch, and only branches can be written" in ended.err
+    assert "next: mend that first; then run it again" in ended.err

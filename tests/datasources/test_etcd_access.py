@@ -170,6 +170,7 @@ def test_a_source_tells_server_and_rights_and_writes_nothing_to_find_out(guarded
         found = source.inspect(source.items(["flow"])[0])
         assert (found.server or "").startswith("etcd 3.")
         assert found.may_write is rights
+        assert found.clock is not None
         assert guarded.revision() == before
         source.close()
 

@@ -436,10 +436,30 @@ def test_d14_the_second_of_two_editors_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_first_write_needs_absence(tmp_path: Path) -> None:
-    source = FileSource(tmp_path / "new" / "rules.yaml")
+    source = FileSource(tmp_path / "rules.yaml")
     source.write(item_of(source), [SourceText("x", A)], expected=None, provenance=NOBODY)
     with pytest.raises(SourceConflict):
         source.write(item_of(source), [SourceText("x", B)], expected=None, provenance=NOBODY)
+
+
+def test_a_folder_that_is_not_there_is_a_slip_and_is_not_made(tmp_path: Path) -> None:
+    source = FileSource(tmp_path / "rulse" / "rules.yaml")
+    with pytest.raises(SourceMisconfigured, match=r"no folder .*rulse; correct the path, or make it: mkdir -p"):
+        source.write(item_of(source), [SourceText("x", A)], expected=None, provenance=NOBODY)
+    with pytest.raises(SourceMisconfigured, match="no folder"):
+        source.write_note(item_of(source), "lock", b"x", expected=None, why="")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_looks_newer_is_the_revision_that_was_seen(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_bytes(A)
+    source = FileSource(path)
+    seen = read(source).version
+    path.chmod(0o600)
+    assert read(source).version != seen
+    source.write(item_of(source), [SourceText("x", B)], expected=seen, provenance=NOBODY)
+    assert path.read_bytes() == B
 
 
 def test_a_write_to_a_folder_removes_files_that_are_not_among_the_texts(tmp_path: Path) -> None:

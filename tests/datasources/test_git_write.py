@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sentinel_core.datasources import (
     SourceMisconfigured,
     SourceUnavailable,
 )
+from sentinel_core.datasources.git.commit import Author
 from sentinel_core.rules import Provenance, SourceText
 from tests.datasources.git_hands import A, B, C, Run, item_of, read
 
@@ -55,6 +57,12 @@ def test_a_write_is_a_new_commit_by_the_caller_and_the_work_tree_follows(work: A
     assert git("status", "--porcelain") == ""
     assert read(work.source).provenance.reason == "sale"
     assert read(work.source).provenance.plan_id == "p1"
+
+
+def test_the_commit_that_rules_are_from_is_named(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    write(work.source, text(B), expected=base, message="Raise the limit", commit_hash="c0ffee" * 6 + "abcd")
+    assert git("log", "-1", "--format=%(trailers:key=Source-commit,valueonly)").strip() == "c0ffee" * 6 + "abcd"
 
 
 def test_c03_a_rollback_is_a_new_commit_that_names_what_it_undoes(work: Any) -> None:
@@ -261,3 +269,56 @@ def test_a_push_that_a_hook_declines_is_denied(remote: Any) -> None:
     hook.chmod(0o755)
     with pytest.raises(SourceDenied, match="hook declined"):
         write(remote.source, text(B), expected=base)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("ops-li", "ops-li <>"),
+        ("Bo Example <bo@example.org>", "Bo Example <bo@example.org>"),
+        ("nacos <10.2.3.4>", "nacos <>"),
+        ("a\nb\x1b[31m <x@y>\nEvil: yes", "ab[31m x@yEvil: yes <>"),
+        ("...", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_what_somebody_else_changed_is_committed_in_their_name(work: Any, git: Run, said: str, shown: str) -> None:
+    base = work.commit(rules_yaml=A)
+    author = Author.of(said, datetime(2026, 11, 25, 6, 41, tzinfo=UTC))
+    facts = Provenance(message="Take over", environment="prod")
+    work.source.commit(item_of(work.source), [text(B)], expected=base, provenance=facts, author=author)
+    assert git("log", "-1", "--format=%an <%ae>|%cn <%ce>").split("|") == [
+        shown or "Ada Example <ada@example.com>",
+        "Ada Example <ada@example.com>",
+    ]
+    if shown:
+        assert git("log", "-1", "--format=%aI").startswith("2026-11-25T06:41:00")
+    assert read(work.source).provenance.environment == "prod"
+
+
+def test_a_new_branch_begins_where_the_ref_stands_and_moves_nothing_else(work: Any, git: Run) -> None:
+    base = work.commit(rules_yaml=A)
+    facts = Provenance(message="Propose")
+    made = work.source.commit(item_of(work.source), [text(B)], expected=base, provenance=facts, branch="topic")
+    assert (git("rev-parse", "topic"), git("rev-parse", "topic~1"), git("rev-parse", "HEAD")) == (
+        made.version,
+        base,
+        base,
+    )
+    assert git("status", "--porcelain") == ""
+    assert (work.work / "rules.yaml").read_bytes() == A
+    with pytest.raises(SourceConflict):
+        work.source.commit(item_of(work.source), [text(C)], expected=base, provenance=facts, branch="topic")
+    assert git("rev-parse", "topic") == made.version
+    with pytest.raises(SourceMisconfigured, match="is no name for a branch"):
+        work.source.commit(item_of(work.source), [text(B)], expected=base, provenance=facts, branch="a b")
+
+
+def test_the_same_path_on_another_branch(work: Any, git: Run) -> None:
+    work.commit(rules_yaml=A)
+    git("branch", "topic")
+    other = work.source.on("topic")
+    assert (other.exists(), work.source.on("nowhere").exists()) == (True, False)
+    write(other, text(B), expected=git("rev-parse", "topic"), message="On the other")
+    assert (read(other).texts[0].content, read(work.source).texts[0].content) == (B, A)

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from sentinel_core.datasources import (
     SourceUnavailable,
     StopSignal,
 )
-from sentinel_core.rules import Revision
+from sentinel_core.rules import KINDS, Revision
 from tests.datasources.hostile import RULES, VALUE, WRITTEN_MS, Says, answer, hostile, nacos_3
 from tests.services import nacos
 
@@ -302,6 +303,26 @@ def test_a_token_of_absurd_life_is_used_until_it_is_refused(lives_s: int, monkey
     monkeypatch.setenv("SENTINEL_NACOS_PASSWORD", "right")
     with hostile(nacos_3(login=answer({"accessToken": "t", "tokenTtl": lives_s}))) as server:
         assert isinstance(read(server.address, user="ada"), Revision)
+    assert server.asked.count("POST /nacos/v3/auth/user/login") == 1
+
+
+def test_items_that_are_read_at_once_log_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login costs a server much, and a fleet that starts would ask for hundreds."""
+    monkeypatch.setenv("SENTINEL_NACOS_PASSWORD", "right")
+    says = nacos_3(login=answer({"accessToken": "t", "tokenTtl": 18000}))
+
+    def slow(method: str, path: str) -> bytes | Iterable[bytes]:
+        if "/login" in path:
+            time.sleep(0.1)
+        return says(method, path)
+
+    with hostile(slow) as server:
+        source = datasources.open(f"nacos://{server.address}?user=ada&transport=http")
+        items = source.items(KINDS)
+        with ThreadPoolExecutor(len(items)) as threads:
+            found = list(threads.map(source.read, items))
+        source.close()
+    assert all(isinstance(each, Revision) for each in found)
     assert server.asked.count("POST /nacos/v3/auth/user/login") == 1
 
 

@@ -7,8 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from ruamel.yaml import YAML
@@ -76,6 +81,31 @@ def pipeline(tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path)
 
 
+@contextmanager
+def notes() -> Iterator[tuple[str, list[tuple[str, str | None, str]]]]:
+    """A server that takes comments: its URL, and (path, token, body) of each."""
+    posted: list[tuple[str, str | None, str]] = []
+
+    class Notes(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            posted.append((self.path, self.headers["PRIVATE-TOKEN"], parse_qs(form)["body"][0]))
+            self.send_response(201)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Notes) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", posted
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
 def github(job: str, step: str) -> str:
     (found,) = [each for each in load(DEPLOY / "github.yml")["jobs"][job]["steps"] if each.get("name") == step]
     return str(found["run"])
@@ -87,10 +117,12 @@ def gitlab(job: str) -> str:
 
 def test_a_request_is_validated_planned_and_published_when_it_is_merged_on_github(pipeline: Pipeline) -> None:
     assert pipeline.shell(github("check", "validate"))[0] == 0
-    code, told = pipeline.shell(github("check", "plan"))
-    assert code == 0
-    assert "+ payment_invoke  qps ≤ 20" in told
-    assert "Plan: 1 to add" in (pipeline.folder / "comment.md").read_text()
+    code, told = pipeline.shell(github("check", "plan"), GITHUB_STEP_SUMMARY=str(pipeline.folder / "summary.md"))
+    assert code == 0, told
+    comment = (pipeline.folder / "comment.md").read_text()
+    assert comment.startswith("### Rules for `prod`: 1 to add, 0 to change, 0 to remove\n")
+    assert "\n+ payment_invoke  qps ≤ 20\n" in comment
+    assert (pipeline.folder / "summary.md").read_text() == comment
     assert pipeline.stored() is None, "a plan writes nothing"
     code, told = pipeline.shell(github("publish", "publish"), GITHUB_ACTOR="chen", GITHUB_RUN_ID="42")
     assert code == 0, told
@@ -105,20 +137,39 @@ def test_a_request_that_a_guard_refuses_fails_with_the_reason_in_the_comment(pip
     pipeline.commit(RULES.replace("20", "2000"), "Open the gates")
     code, _ = pipeline.shell(github("check", "plan"))
     assert code == 3
-    assert "jump: flow/payment_invoke/default" in (pipeline.folder / "comment.md").read_text()
+    comment = (pipeline.folder / "comment.md").read_text()
+    assert "**Refused by the guard `jump`:** flow/payment\\_invoke/default" in comment
+    assert '`--allow-jump --reason "…"`' in comment
     assert pipeline.shell(github("publish", "publish"))[0] == 3
     assert pipeline.stored()[0]["count"] == 20
 
 
 def test_invalid_rules_fail_the_check(pipeline: Pipeline) -> None:
     pipeline.commit(RULES.replace("20", "2O"), "A typo")
-    assert pipeline.shell(github("check", "validate"))[0] == 65
+    code, told = pipeline.shell(github("check", "validate"))
+    assert code == 65
+    assert "::error file=rules.yaml,line=2,col=51,title=SR102 payment_invoke::count is" in told
+    assert pipeline.shell(github("check", "plan"))[0] == 65
+    assert "### Rules: no plan" in (pipeline.folder / "comment.md").read_text()
     assert pipeline.shell(gitlab("rules-check"))[0] == 65
+    assert "<failure " in (pipeline.folder / "validate.xml").read_text()
 
 
 def test_a_request_is_checked_and_published_on_gitlab(pipeline: Pipeline) -> None:
-    code, told = pipeline.shell(gitlab("rules-check"))
+    with notes() as (url, posted):
+        code, told = pipeline.shell(
+            gitlab("rules-check"),
+            CI_API_V4_URL=url,
+            CI_PROJECT_ID="7",
+            CI_MERGE_REQUEST_IID="3",
+            SENTINEL_COMMENT_TOKEN="glpat-example",
+        )
     assert code == 0, told
+    assert "glpat" not in told
+    ((path, token, body),) = posted
+    assert (path, token) == ("/projects/7/merge_requests/3/notes", "glpat-example")
+    assert body == (pipeline.folder / "comment.md").read_text()
+    assert 'failures="0"' in (pipeline.folder / "validate.xml").read_text()
     assert json.loads((pipeline.folder / "plan.json").read_text())["changes"][0]["action"] == "add"
     code, told = pipeline.shell(gitlab("rules-publish"), GITLAB_USER_LOGIN="chen", CI_JOB_ID="7")
     assert code == 0, told

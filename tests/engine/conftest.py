@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import settings
 
 from sentinel_core import Blocked, Engine, Entry
 from sentinel_core.testing import FakeClock
-
-settings.register_profile("shared", deadline=None)  # a busy machine is no fault of the example
-settings.load_profile("shared")
 
 
 @pytest.fixture

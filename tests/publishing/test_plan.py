@@ -122,6 +122,25 @@ def test_guards_are_asked_and_can_be_overruled(lists: str) -> None:
     assert overruled.plan.allowed == ("jump",)
 
 
+def test_a_resource_with_a_rule_in_another_item_has_not_lost_its_last(lists: str, tmp_path: Path) -> None:
+    text = RULES.replace(b"[]", b"\n  - {resource: a, grade: error_count, count: 3, timeWindow: 5}")
+    carried_out(propose(lists, text).plan)
+    kept = text.partition(b"flow")[0] + b"flowRules: []\n" + text.partition(b"count: 5}\n")[2]
+    assert [each.guard for each in propose(lists, kept).objections] == ["empty"], "both are published"
+    assert [each.guard for each in propose(lists, b"flowRules: []\n").objections] == ["empty"], (
+        "one is, the other stays"
+    )
+    (tmp_path / "lists/sentinel-degrade-rules.json").write_text("[]")
+    assert [each.guard for each in propose(lists, b"flowRules: []\n").objections] == ["empty", "last"]
+
+
+def test_a_file_that_was_only_touched_makes_no_plan_stale(lists: str, tmp_path: Path) -> None:
+    carried_out(propose(lists).plan)
+    plan = propose(lists, RULES.replace(b"5", b"6")).plan
+    (tmp_path / "lists/sentinel-flow-rules.json").chmod(0o600)
+    assert carried_out(plan) == ["written"]
+
+
 def test_a_text_that_is_too_long_is_told(lists: str) -> None:
     assert [each.guard for each in propose(lists, max_bytes=50).objections] == ["size"]
 

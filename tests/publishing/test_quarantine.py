@@ -14,11 +14,22 @@ from sentinel_core.datasources import MemorySource, SourceMisconfigured
 from sentinel_core.datasources.contract import Item
 from sentinel_core.publishing import make_plan
 from sentinel_core.publishing.make import Wanted
-from sentinel_core.publishing.quarantine import NOTE, Quarantined, add, quarantined, release
+from sentinel_core.publishing.quarantine import (
+    NOTE,
+    Note,
+    Quarantined,
+    Released,
+    add,
+    noted,
+    quarantined,
+    release,
+    take_back,
+)
 from sentinel_core.rules import Provenance, parse_rules
 from sentinel_core.settings import Guards
 
 SINCE = datetime(2026, 11, 25, 7, 20, tzinfo=UTC)
+LATER = datetime(2026, 11, 26, tzinfo=UTC)
 BAD = parse_rules("flow", b'[{"resource": "a", "grade": 1, "count": 7}]')
 
 
@@ -73,10 +84,24 @@ def test_the_same_rules_in_other_words_are_the_same(source: MemorySource, item: 
 
 def test_they_are_released_by_the_beginning_of_their_digest(source: MemorySource, item: Item) -> None:
     add(source, item, [held(), held("b" * 64)])
-    assert release(source, item, "c" * 12, "no") == []
-    assert release(source, item, BAD.digest[:12], "mended") == [held()]
+    assert release(source, item, "c" * 12, "no", by="li", at=LATER) == []
+    assert release(source, item, BAD.digest[:12], "mended", by="li", at=LATER) == [held()]
     assert quarantined(source, item) == [held("b" * 64)]
     assert objections(source) == []
+    assert noted(source, item).released == (Released(held(), LATER, "li", "mended"),), "who and why is kept"
+
+
+def test_what_was_there_before_a_rollback_that_failed_stays(source: MemorySource, item: Item) -> None:
+    add(source, item, [held()])
+    added = add(source, item, [held(), held("b" * 64)])
+    assert added == [held("b" * 64)]
+    take_back(source, item, added, "the rollback failed")
+    assert noted(source, item) == Note((held(),))
+
+
+def test_a_note_of_before_releases_were_kept_is_read(source: MemorySource, item: Item) -> None:
+    source.write_note(item, NOTE, b'{"formatVersion": 1, "quarantined": []}', expected=None, why="")
+    assert noted(source, item) == Note()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +119,7 @@ def test_a_store_without_notes_has_none(item: Item) -> None:
 
     assert quarantined(Bare(), item) == []  # type: ignore[arg-type]
     assert not add(Bare(), item, [held()])  # type: ignore[arg-type]
-    assert release(Bare(), item, "c" * 12, "x") == []  # type: ignore[arg-type]
+    assert release(Bare(), item, "c" * 12, "x", by=None, at=LATER) == []  # type: ignore[arg-type]
 
 
 def test_of_many_who_add_at_once_none_is_lost(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def against(old: dict[str, RuleSet], new: dict[str, RuleSet], limits: Limits | G
     return objections(old, new, limits or Limits())
 
 
-def told(old: dict[str, RuleSet], new: dict[str, RuleSet], limits: Limits | None = None) -> list[tuple[str, str]]:
+def told(
+    old: dict[str, RuleSet], new: dict[str, RuleSet], limits: Limits | None = None
+) -> list[tuple[str, str | None]]:
     return [(each.guard, each.kind) for each in against(old, new, limits)]
 
 

@@ -1,0 +1,158 @@
+"""`sentinelctl lock hold`, `release` and `break`."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+import click
+
+from sentinel_core.cli.actor import actor
+from sentinel_core.cli.app import WORDS, App, output_options, pass_app
+from sentinel_core.cli.durations import seconds
+from sentinel_core.cli.exits import CommandError, UsageProblem
+from sentinel_core.cli.lock.holding import is_held
+from sentinel_core.cli.lock.list import Held, locks_of
+from sentinel_core.cli.moments import local, utc_now
+from sentinel_core.cli.output import View
+from sentinel_core.cli.rules.asking import confirm
+from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.proposing import target
+from sentinel_core.cli.text import Span
+from sentinel_core.clock import Clock
+from sentinel_core.datasources.contract import DatasourceError, HasNotes, Item, Readable
+from sentinel_core.masking import mask_text
+from sentinel_core.publishing import locks
+from sentinel_core.publishing.locks import Lock, LockHeld
+from sentinel_core.rules import KINDS, Kind
+
+_LONGEST_S = 7 * 86400.0
+"""What shall last longer is a freeze, which stands in the settings for everybody to see."""
+
+
+@click.command()
+@click.option("--reason", type=WORDS, required=True, metavar="TEXT", help="Why nobody else shall write.")
+@click.option(
+    "--for", "for_s", metavar="TIME", default="30m", show_default=True, callback=seconds, help="It ends by itself then."
+)
+@store_option
+@kind_option("Of this kind only, in a store that keeps every kind by itself.")
+@output_options
+@pass_app
+def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | None) -> None:
+    """Keep everybody else from writing a store for a while, as in an incident.
+
+    Whoever publishes, applies, rolls back or synchronises meanwhile is told who holds it and why, and ends with exit
+    code 5. To write under it yourself: --lock ID, with the id that is shown.
+
+    \b
+    sentinelctl lock hold --reason "incident 42" --for 1h
+    sentinelctl rules rollback --lock 1f2e3d4c --yes
+    sentinelctl lock release 1f2e3d4c
+    """
+    _check_reason(reason)
+    if for_s > _LONGEST_S:
+        raise UsageProblem(
+            "a lock is held for 7 days at most", next_step="for longer, write a freeze into the settings"
+        )
+    now = utc_now()
+    lock = Lock(
+        secrets.token_hex(4), actor(), "hold", mask_text(reason), now, now + timedelta(seconds=for_s), renewed=False
+    )
+    with target(app, store) as (uri, source):
+        items = _items(source, kind)
+        try:
+            for item in items:
+                locks.take(_noted(source), item, lock, Clock(), uri, app.out.say)
+        except DatasourceError as error:
+            with suppress(DatasourceError):
+                locks.release(source, items, lock.id)
+            if isinstance(error, LockHeld):
+                raise is_held(error, uri) from error
+            raise
+    held = Held(uri, lock, tuple(each for item in items for each in item.kinds))
+    app.out.show(_view([held], f"held until {local(lock.until)}"))
+    app.out.say(f"To give it up: sentinelctl lock release {lock.id} --store {shlex.quote(uri)}")
+
+
+@click.command()
+@click.argument("lock", metavar="ID", type=WORDS)
+@store_option
+@output_options
+@pass_app
+def release(app: App, lock: str, store: str | None) -> None:
+    """Give up a lock before its time: one that you hold.
+
+    ID is what hold and list show. The lock of somebody else is broken, with a reason.
+
+    \b
+    sentinelctl lock release 1f2e3d4c
+    """
+    with target(app, store) as (uri, source):
+        held = _the(source, uri, lock)
+        if held.lock.holder != actor():
+            raise UsageProblem(
+                f"the lock {held.lock.id} is held by {held.lock.holder or 'somebody'}, and you are {actor()}",
+                next_step=f'sentinelctl lock break {held.lock.id} --store {shlex.quote(uri)} --reason "why"',
+            )
+        locks.release(source, _items(source, None), held.lock.id)
+    app.out.show(_view([held], "released"))
+
+
+@click.command("break")
+@click.argument("lock", metavar="ID", type=WORDS)
+@click.option("--reason", type=WORDS, required=True, metavar="TEXT", help="Why; kept beside the rules.")
+@store_option
+@output_options
+@pass_app
+def break_(app: App, lock: str, reason: str, store: str | None) -> None:
+    """End somebody's lock, when its holder is gone.
+
+    ID is what list shows. A command that still runs under it writes nothing more. Who broke it and why is kept beside
+    the rules: lock list -o wide shows it.
+
+    \b
+    sentinelctl lock list
+    sentinelctl lock break 1f2e3d4c --reason gone
+    """
+    _check_reason(reason)
+    with target(app, store) as (uri, source):
+        held = _the(source, uri, lock)
+        told = f"{held.lock.holder or 'somebody'} ({held.lock.command}), until {local(held.lock.until)}"
+        confirm(app, f"Break the lock of {told}?", "")
+        locks.break_lock(source, _items(source, None), held.lock.id, by=actor(), reason=mask_text(reason), at=utc_now())
+    app.out.show(_view([held], "broken"))
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise UsageProblem("the reason is blank", next_step='write --reason "why"')
+
+
+def _the(source: Readable, uri: str, id_: str) -> Held:
+    found = next((each for each in locks_of(source, uri) if each.lock.id == id_), None)
+    if found is None:
+        raise UsageProblem(f"there is no lock {id_}", next_step=f"sentinelctl lock list --store {shlex.quote(uri)}")
+    return found
+
+
+def _items(source: Readable, kind: Kind | None) -> Sequence[Item]:
+    return source.items((kind,) if kind else KINDS)
+
+
+def _noted(source: Readable) -> HasNotes:
+    if not isinstance(source, HasNotes):
+        raise CommandError(f"{source.uri} keeps no locks", next_step="name another store with --store")
+    return source
+
+
+def _view(held: Sequence[Held], what: str) -> View:
+    items = [each.to_json() for each in held]
+
+    def lines(_: bool) -> Iterator[Sequence[Span]]:
+        yield from ((f"{each.lock.id}  {what}  {each.store}",) for each in held)
+
+    return View(document={"locks": items}, items=items, names=[each.lock.id for each in held], lines=lines)

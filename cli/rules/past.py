@@ -1,0 +1,233 @@
+"""The revisions of an item, numbered: what the store remembers, joined with what the audit store was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from sentinel_core.cli.app import App
+from sentinel_core.cli.exits import CommandError
+from sentinel_core.datasources.contract import HasHistory, Item, LooseVersions
+from sentinel_core.datasources.names import YAML_SUFFIXES
+from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+
+if TYPE_CHECKING:
+    from sentinel_core.audit.event import Event
+    from sentinel_core.audit.query.told import Told
+    from sentinel_core.audit.store.contract import AuditStore, EventHead
+
+HISTORY_LIMIT = 10_000
+"""Revisions that are counted; a store with more is addressed by commit."""
+SHORTEST_NAME = 4
+Origin = Literal["store", "audit", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One revision. One that the store keeps no more has no content here, and says what the head of its event does."""
+
+    revision: Revision
+    told: Told | None
+    origin: Origin
+    state: Mapping[Kind, EventHead]
+    """Of each kind the event that tells what stood at this revision."""
+
+    @property
+    def seen(self) -> datetime | None:
+        """When the first instance told of it."""
+        return self.told.time if self.told else None
+
+
+class Past(Mapping[int, Revision]):
+    """Revisions by number, with content: 1 is the oldest that is known. Content that only the audit store has is put
+    together when it is asked for; raises CommandError where that cannot be done."""
+
+    def __init__(self, item: Item, lines: Sequence[Line], audit: AuditStore | None, missing: str | None) -> None:
+        self.lines = dict(enumerate(lines, 1))
+        self.audit = audit
+        """None where it cannot be asked; `missing` says why."""
+        self.missing = missing
+        self._item = item
+        self._whole: dict[int, Revision] = {}
+
+    def __getitem__(self, number: int) -> Revision:
+        if number not in self._whole:
+            line = self.lines[number]
+            self._whole[number] = line.revision if line.origin != "audit" else self._put_together(number, line)
+        return self._whole[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def newest(self) -> int:
+        """Of those that the store has: behind it there may be revisions whose branch was set back."""
+        kept = [number for number, line in self.lines.items() if line.origin != "audit"]
+        return max(kept or self.lines)
+
+    def number_of(self, version: str) -> int | None:
+        """Of a version as its store writes it."""
+        return next((number for number, line in self.lines.items() if line.revision.version == version), None)
+
+    def named(self, name: str) -> int | None:
+        """The newest whose version or commit begins so, of those that only the audit store has."""
+        if len(name) < SHORTEST_NAME:
+            return None
+        for number in sorted(self.lines, reverse=True):
+            line = self.lines[number]
+            names = (line.revision.version, line.revision.provenance.commit_hash or "")
+            if line.origin == "audit" and any(each.startswith(name) for each in names):
+                return number
+        return None
+
+    def was_dropped(self, number: int) -> bool:
+        """Whether the store has older ones and not this: a branch was set back, or the store lost it."""
+        line = self.lines[number]
+        return line.origin == "audit" and any(
+            older < number and each.origin != "audit" for older, each in self.lines.items()
+        )
+
+    def _put_together(self, number: int, line: Line) -> Revision:
+        """From the rules in the events, if they are what their digests say."""
+        from sentinel_core.datasources.provenance import decode
+
+        sets: dict[Kind, RuleSet] = {}
+        provenance = line.revision.provenance
+        for kind, head in line.state.items():
+            event = self._event(head)
+            found = _rules_of(event.data if event else b"", kind, head.new_digest)
+            if found is None:
+                raise CommandError(
+                    f"the store remembers revision {number} ({line.revision.version}) no more, and the {kind} rules in "
+                    f"event {head.id} are not what its digest says (hidden or credentials in them, or damaged)",
+                    next_step=f"sentinelctl audit show {head.id[:8]}    (what is known of it)",
+                )
+            sets[kind] = found
+            if event and line.told and head.id == line.told.heads.get(kind, head).id and kind in line.told.heads:
+                provenance = (decode(event.data) or (provenance, None))[0]
+        return replace(line.revision, texts=_texts(self._item, sets), provenance=provenance)
+
+    def _event(self, head: EventHead) -> Event | None:
+        """None where it is gone or damaged."""
+        from sentinel_core.audit.errors import StoreUnavailable
+
+        try:
+            return self.audit.get(head.id) if self.audit else None
+        except StoreUnavailable:
+            return None
+
+
+def _rules_of(data: bytes, kind: Kind, digest: str | None) -> RuleSet | None:
+    """The new rules of an event; None where they are not those of its digest."""
+    import json
+
+    try:
+        text = SourceText(f"{kind} rules of the event", json.dumps(json.loads(data)["newRules"]).encode(), "json")
+        found = parse_revision(Revision((text,), "", ""), (kind,))[kind]
+    except (RuleRejected, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if found.digest == digest else None
+
+
+def _texts(item: Item, sets: Mapping[Kind, RuleSet]) -> tuple[SourceText, ...]:
+    from sentinel_core.rules.write import document, json_list
+
+    if len(item.kinds) == 1:
+        return tuple(SourceText(item.key, json_list(rules), "json") for rules in sets.values())
+    name = item.key if item.key.endswith(YAML_SUFFIXES) else "sentinel-rules.yaml"
+    return (SourceText(name, document(sets, name), "yaml"),)
+
+
+def past(app: App, source: HasHistory, item: Item) -> Past:
+    """Every revision that the store or the audit store knows. Without an audit store: what the store remembers.
+
+    What only the audit store has stands where it was told.
+    """
+    with app.out.waiting(f"reading the history of {item.key}"):
+        kept = list(reversed(source.history(item, limit=HISTORY_LIMIT)))
+        audit, told, missing = _told(app, item)
+    pairs, gone = _matched(source, kept, told)
+    lines = []
+    state: dict[Kind, EventHead] = {}
+    for revision, event in _in_order(pairs, gone):
+        state |= event.heads if event else {}
+        if revision is not None:
+            lines.append(Line(revision, event, "both" if event else "store", dict(state)))
+        elif event is not None:
+            lines.append(Line(_outline(item, event), event, "audit", dict(state)))
+    return Past(item, lines, audit, missing)
+
+
+def event_sources(item: Item) -> tuple[str, ...]:
+    """Those that events of changes of this item may carry: lists are sources themselves, documents one a kind."""
+    from sentinel_core.audit.event import storable
+    from sentinel_core.masking import mask_text
+
+    base = storable(mask_text(item.source))
+    return (base, *(f"{base}/{kind}" for kind in item.kinds))
+
+
+def _told(app: App, item: Item) -> tuple[AuditStore | None, list[Told], str | None]:
+    from sentinel_core.audit.errors import StoreUnavailable
+    from sentinel_core.audit.query.told import told
+    from sentinel_core.cli.audit.common import opened
+
+    try:
+        opening: AbstractContextManager[AuditStore] = opened(app)
+        store = click.get_current_context().with_resource(opening)
+        return store, told(store, event_sources(item)), None
+    except StoreUnavailable as error:
+        return None, [], str(error)
+
+
+def _matched(
+    source: HasHistory, kept: Sequence[Revision], told: Sequence[Told]
+) -> tuple[list[tuple[Revision, Told | None]], list[Told]]:
+    """Each revision of the store with what was told of it; what was told of others."""
+    left = {each.version: each for each in told}
+    loose = source.same_version if isinstance(source, LooseVersions) else None
+    pairs: list[tuple[Revision, Told | None]] = []
+    for revision in kept:
+        found = left.pop(revision.version, None)
+        if found is None and loose is not None:
+            name = next((each for each in left if loose(each, revision.version)), "")
+            found = left.pop(name, None)
+        pairs.append((revision, found))
+    return pairs, list(left.values())
+
+
+def _in_order(
+    pairs: Sequence[tuple[Revision, Told | None]], gone: Sequence[Told]
+) -> Iterator[tuple[Revision | None, Told | None]]:
+    """Oldest first: the store's own order, and the others between by the time at which they were told."""
+    waiting = list(gone)
+    for revision, event in pairs:
+        made = revision.provenance.published_at or revision.provenance.committed_at
+        at = event.time if event else made
+        while waiting and (at is None or waiting[0].time < at):
+            yield None, waiting.pop(0)
+        yield revision, event
+    yield from ((None, each) for each in waiting)
+
+
+def _outline(item: Item, event: Told) -> Revision:
+    head = next(iter(event.heads.values()))
+    provenance = Provenance(
+        commit_hash=head.commit,
+        author=head.author,
+        message=head.message,
+        channel=head.channel or "unknown",
+        environment=head.environment,
+        reason=head.reason,
+        plan_id=head.plan,
+        rollback_of=head.rollback_of,
+    )
+    return Revision((), item.source, event.version, provenance)

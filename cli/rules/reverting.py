@@ -1,0 +1,133 @@
+"""`sentinelctl rules rollback --open-revert`: what a rollback undid in a store, undone in Git as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sentinel_core.cli.app import App
+from sentinel_core.cli.exits import CommandError, Exit
+from sentinel_core.cli.rules.history import SHORT
+from sentinel_core.cli.rules.sides import repository_uri
+from sentinel_core.cli.stores import opened
+from sentinel_core.datasources import GitSource
+from sentinel_core.datasources.contract import (
+    DatasourceError,
+    Item,
+    Readable,
+    Reading,
+    SourceConflict,
+    SourceMisconfigured,
+)
+from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.masking import mask_text
+from sentinel_core.publishing.adopt import edits
+from sentinel_core.publishing.standing import sets_of
+from sentinel_core.rules import KINDS, Kind, Provenance, Revision, RuleRejected, RuleSet, parse_revision
+from sentinel_core.rules.draft import Unchangeable
+from sentinel_core.rules.rewrite import rewrite
+from sentinel_core.rules.three_way import Collision, merge_changes
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """A commit that waits on a branch of its own."""
+
+    branch: str
+    commit: str
+
+
+def open_revert(
+    app: App, store: Readable, item: Item, bad: Reading, good: Revision, reason: str | None
+) -> Revert | None:
+    """Undoes in Git what leads from `good` to `bad`, on a new branch; what was committed besides stays. None where Git
+    holds none of it, which is said. Raises CommandError: what was rolled back in the store stays rolled back."""
+    before, after = sets_of(bad, item.kinds), sets_of(good, item.kinds)
+    if not before or not after or not isinstance(bad, Revision):
+        raise _not_opened("what was undone is not valid, so it is not known what to revert", Exit.ERROR)
+    with opened(app, repository_uri(app)) as git:
+        if not isinstance(git, GitSource):
+            raise TypeError(f"{git.uri} is no Git repository")
+        try:
+            commit = _known(git, bad.provenance.commit_hash)
+            made = _reverted(git, before, after, commit, store.uri, reason)
+        except (Collision, Unchangeable, RuleRejected) as error:
+            raise _not_opened(str(error), Exit.CONFLICT) from error
+        except DatasourceError as error:
+            code = Exit.CONFLICT if isinstance(error, SourceConflict) else Exit.ERROR
+            raise _not_opened(str(error), code) from error
+        if made is None:
+            app.out.say(f"{git.uri} holds nothing of what was undone; there is nothing to revert.")
+            return None
+        app.out.say(f"Reverted on the new branch {made.branch} ({made.commit[:SHORT]}).")
+        _say_push(app, git, made.branch)
+        return made
+
+
+def _known(git: GitSource, commit: str | None) -> str | None:
+    """The commit, where it is one of this repository."""
+    if commit is not None:
+        try:
+            git.at(git.items(KINDS)[0], commit)
+        except SourceMisconfigured:
+            return None
+    return commit
+
+
+def _reverted(
+    git: GitSource,
+    before: Mapping[Kind, RuleSet],
+    after: Mapping[Kind, RuleSet],
+    commit: str | None,
+    store: str,
+    reason: str | None,
+) -> Revert | None:
+    undone = next(before[kind].digest for kind in before if kind not in after or after[kind] != before[kind])
+    branch = f"revert-{(commit or undone)[:SHORT]}"
+    for item in git.items(tuple(before)):
+        reading = git.read(item)
+        if not isinstance(reading, Revision):
+            continue
+        stands = parse_revision(reading, item.kinds)
+        wanted = {
+            kind: merge_changes(rules, after.get(kind, RuleSet.empty(kind)), stands[kind])
+            for kind, rules in before.items()
+            if kind in stands and kind in item.kinds
+        }
+        texts = rewrite(reading.texts, wanted, item.kinds)
+        if texts != reading.texts:
+            facts = _facts(stands, wanted, commit, store, reason)
+            made = git.commit(item, texts, expected=reading.version, provenance=facts, branch=branch)
+            return Revert(branch, made.version)
+    return None
+
+
+def _facts(
+    stands: Mapping[Kind, RuleSet], wanted: Mapping[Kind, RuleSet], commit: str | None, store: str, reason: str | None
+) -> Provenance:
+    changed: Sequence[str] = list(dict.fromkeys(str(change["rule"]) for change in edits(stands, wanted)))
+    lines = [
+        f"Revert rules{f' of {commit[:SHORT]}' if commit else ''}",
+        "",
+        f"They were rolled back in {store}.",
+        *(f"~ {rule}" for rule in changed),
+    ]
+    return Provenance(
+        channel="cli", message=mask_text("\n".join(lines)), reason=reason and mask_text(reason), rollback_of=commit
+    )
+
+
+def _not_opened(why: str, code: Exit) -> CommandError:
+    return CommandError(
+        f"the rollback in the store stands, but no revert was opened: {why}",
+        next_step="revert it in Git by hand, or: sentinelctl rules import --branch NAME",
+        code=code,
+    )
+
+
+def _say_push(app: App, git: GitSource, branch: str) -> None:
+    uri = SourceUri.parse(git.uri)
+    if uri.scheme == "git+file":
+        app.out.say(f"To have it reviewed: git -C {uri.path} push origin {branch}")
+    else:
+        app.out.say(f"It is pushed; open the request for {branch}.")
