@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Wanted
+from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
@@ -31,6 +31,7 @@ from sentinel_core.audit.store._os_layout import (
     templates,
     unpacked,
 )
+from sentinel_core.audit.store._os_linked import links
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_target import Target
@@ -261,6 +262,10 @@ class OpenSearchStore:
         """See `ChainedStore`; chain by chain in the order of numbers, as there is no other order of arrival."""
         heads = self.heads()
         return heads, walk(self._client, self._names, heads)
+
+    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+        """See `LinkedStore`."""
+        return links(lambda asked: [hit["_source"] for hit in self._hits(asked)], heads, most_bytes)
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""

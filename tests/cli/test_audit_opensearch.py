@@ -66,6 +66,7 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     assert ended.code == 0, ended.err
     assert "count  20 → 25" in ended.out
     assert "seen by 1 instance" in ended.out
+    assert ended.err.endswith("1 change. The hashes hold; no checkpoint covers them yet.\n"), ended.err
     ended = sentinelctl("audit", "query", "count>20", "-o", "json")
     (row,) = json.loads(ended.out)["changes"] if "changes" in json.loads(ended.out) else json.loads(ended.out)["rows"]
     ended = sentinelctl("audit", "show", row["event"]["id"][:8])
@@ -87,6 +88,8 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     script = {"source": "ctx._source['user.name'] = 'nobody'", "lang": "painless"}
     server.ask("POST", f"/{index}-events-*/_update_by_query?refresh=true", {"script": script})
     assert sentinelctl("audit", "verify").code == 2
+    ended = sentinelctl("audit", "who", "payment_invoke")
+    assert (ended.code, "TAMPERED WITH: " in ended.err) == (2, True), ended.err
 
 
 def test_what_keeps_a_store_from_answering_has_its_exit_code_and_next_step(
