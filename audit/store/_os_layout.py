@@ -60,6 +60,9 @@ FIELDS = {
 """Columns of the chain."""
 NUMBER, PREVIOUS, HASH = "event.sequence", "sentinel.previous", "event.hash"
 ROWS, DATA = "sentinel.rows", "event.original"
+GONE = {FIELDS["type"]: "sentinel.audit.removed"}
+"""All that is left of the document of a purged event. It holds the id: a writer that slept since it claimed the event
+would make it again otherwise."""
 LISTS = {
     "resource": "sentinel.resource",
     "field": "sentinel.field",
@@ -279,7 +282,7 @@ def linked_of(held: Mapping[str, Any]) -> Linked:
         previous, number, data, columns, rows = _covered(held)
         made = bytes.fromhex(held[HASH])
     except _NO_EVENT:
-        return Linked(0, b"", b"", (held.get(FIELDS["id"]), held.get(FIELDS["source"])), (), b"", ())
+        return Linked(held.get(NUMBER, 0), b"", b"", (held.get(FIELDS["id"]), held.get(FIELDS["source"])), (), b"", ())
     return Linked(number, previous, made, tuple(columns), tuple(map(tuple, rows)), data, ())
 
 
