@@ -15,6 +15,10 @@ Ends = Mapping[str, int]
 """The number of the last event that is meant, by source."""
 
 
+OVERTAKEN = "another purge of this store has been recorded meanwhile; this one removed nothing"
+"""What `record_purge` says of the second of two."""
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """The first event of a chain that is too young to leave, where older ones stand behind it and so must wait."""

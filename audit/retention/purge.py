@@ -94,11 +94,13 @@ def purge(
     lease = Lease(folder / ".purge.lock")
     try:
         if not lease.acquire():
-            raise PurgeFailed(f"another purge writes to {folder} now; wait until it has ended")
+            raise PurgeFailed(
+                f"another purge writes to {folder} now", next_step="wait until it has ended, then run it again"
+            )
         return _purge(store, plan(store, before, future=future), folder, statement)
     except OSError as error:
         raise PurgeFailed(
-            f"{folder}: {error.strerror or error}; give --to a folder that this user may write"
+            f"{folder}: {error.strerror or error}", next_step="give --to a folder that this user may write"
         ) from error
     finally:
         lease.release()
@@ -141,8 +143,9 @@ def _finish(store: PurgingStore, record: PurgeRecord | None, folder: Path) -> in
     path = folder / segment.file
     if not path.is_file() or digest_of(path) != segment.sha256:
         raise PurgeFailed(
-            f"an earlier purge was cut off, and its segment {segment.file} is not in {folder} as it was sealed; "
-            "nothing was removed: give --to the folder that it is in"
+            f"an earlier purge has not ended, and its segment {segment.file} is not in {folder} as it was sealed; "
+            "nothing was removed",
+            next_step="give --to the folder that it is in; where it runs on another machine, wait until it has ended",
         )
     return sum(store.remove(ends))
 
@@ -163,6 +166,6 @@ def _sound(events: Iterable[Linked], begins: dict[str, Head], ends: Ends) -> Ite
 
 def _not_sound(source: str, number: int) -> PurgeFailed:
     return PurgeFailed(
-        f"event {number} of {source} is not as it was written, or others are missing before it, so "
-        "nothing was purged; sentinelctl audit verify says what is wrong"
+        f"event {number} of {source} is not as it was written, or others are missing before it, so nothing was purged",
+        next_step="sentinelctl audit verify    (says what is wrong)",
     )

@@ -20,7 +20,7 @@ from sentinel_core.audit.chain import Head, Linked
 from sentinel_core.audit.errors import EventInvalid, PurgeFailed
 from sentinel_core.audit.event import Event, parse_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
-from sentinel_core.audit.retention.contract import Ends, Expired, Holder
+from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired, Holder
 from sentinel_core.audit.retention.record import PURGED
 from sentinel_core.audit.store._os_client import BUSY, Client, encode, refused
 from sentinel_core.audit.store._os_layout import FIELDS, GONE, NUMBER, Names, key, linked_of
@@ -77,7 +77,7 @@ def decide(client: Client, names: Names, event: Event, after: Event | None) -> N
             raise refused(client.target, result["status"], result.get("error"))
         if read_last(client, names).text == text:  # carried out, and its answer was lost
             return
-    raise PurgeFailed("another purge of this store has ended meanwhile; nothing was removed, run it again")
+    raise PurgeFailed(OVERTAKEN, next_step="run it again")
 
 
 # -- what is old -------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, 
 from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
-from sentinel_core.audit.retention.contract import Ends, Expired
+from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._packing import unpack
@@ -120,7 +120,7 @@ class SqliteStore:
         with self._database.write() as connection:
             found = connection.execute(LAST_PURGE).fetchone()
             if (found and found[0]) != (after and after.id):
-                raise PurgeFailed("another purge of this store has ended meanwhile; nothing was removed, run it again")
+                raise PurgeFailed(OVERTAKEN, next_step="run it again")
             writer = Writer(connection, [read])
             writer.add(read)
             writer.flush()
