@@ -132,7 +132,7 @@ def rollback(
             if open_revert:
                 newest = revisions[revisions.newest]
                 undone = revisions.number_of(str(newest.provenance.rollback_of))
-                bad = Absent() if undone is None else revisions[undone]
+                bad = Absent("forgotten") if undone is None else revisions[undone]
                 reverting.open_revert(app, source, item, bad, newest, reason)
             return Exit.DONE
         standing = source.read(item)
