@@ -128,9 +128,9 @@ def _held(planned: Plan, now: datetime) -> Iterator[str]:
         text = f"event {holder.number} of {visible(holder.source)} is of {rfc3339(holder.time)}"
         waiting = f"{plural(holder.waiting, 'older event')} behind it"
         if holder.time > now:
-            yield f"{text}, in the future: {waiting} stay for as long; --with-future takes them"
+            yield f"{text}, in the future: kept for as long: {waiting}; --with-future takes them"
         else:
-            yield f"{text}: {waiting} stay until that is purged, too"
+            yield f"{text}; until that is purged, too, it keeps {waiting}"
     if len(holders) > TOLD:
         yield f"{plural(len(holders) - TOLD, 'other source')} wait as well; -o json names them"
 
