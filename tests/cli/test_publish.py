@@ -55,7 +55,12 @@ class Shop:
 
 @pytest.fixture(params=["file", "lists", "git", "etcd", "nacos-3-http", "nacos-2-http", "nacos-3-grpc"])
 def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
-    name, own = request.param, here.parent.name
+    return shop_with(request.param, here, sentinelctl)
+
+
+def shop_with(name: str, here: Path, run: Run) -> Shop:
+    """With a store of that sort."""
+    own = here.parent.name
     if name == "etcd":
         etcd.needed()
         store = etcd.shared().uri(f"/publish/{own}")
@@ -73,14 +78,13 @@ def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
         store = f"file://{here}/lists?format=json"
     else:
         store = f"file://{here}/live.yaml"
-    return Shop(here, store, sentinelctl)
+    return Shop(here, store, run)
 
 
 @pytest.fixture
 def plain(here: Path, sentinelctl: Run) -> Shop:
     """A store that costs nothing, for what is the same with all."""
-    (here / "lists").mkdir()
-    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
+    return shop_with("lists", here, sentinelctl)
 
 
 def ok(ended: Ended) -> Ended:
@@ -431,93 +435,6 @@ def test_an_edit_in_the_store_comes_back_as_a_commit(shop: Shop) -> None:
         message = git(shop.here, "show", "-s", "--format=%b")
         assert "(cli)" in message
         assert "as the store says: incident" in message
-
-
-# -- sync --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
-    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
-    assert "published" in ok(plain.run("sync", git_uri, "--once")).out
-    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
-    (plain.here / "lists/sentinel-flow-rules.json").write_text("[]")
-    assert plain.run("sync", git_uri, "--once").code == Exit.DIFFERENCES
-    assert "healed" in ok(plain.run("sync", git_uri, "--once", "--drift", "heal")).out
-    plain.commit(5000, "Open the gates")
-    assert plain.run("sync", git_uri, "--once").code == Exit.REFUSED
-    (plain.here / "rules.yaml").write_text("flowRules: 5\n")
-    git(plain.here, "commit", "-qam", "A mistake")
-    assert plain.run("sync", git_uri, "--once").code == Exit.INVALID_RULES
-
-
-def test_an_edit_is_adopted_or_proposed(plain: Shop) -> None:
-    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
-    ok(plain.run("sync", git_uri, "--once"))
-    lists = plain.here / "lists/sentinel-flow-rules.json"
-    lists.write_text(lists.read_text().replace("20", "25"))
-    proposed = plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", "from-console")
-    assert (proposed.code, "from-console, to be merged" in proposed.out) == (Exit.DIFFERENCES, True)
-    adopted = ok(plain.run("sync", git_uri, "--once", "--drift", "adopt", "-o", "json"))
-    assert json.loads(adopted.out)["commit"] == git(plain.here, "rev-parse", "HEAD")
-    assert (plain.here / "rules.yaml").read_text() == RULES.replace("20", "25")
-    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
-    assert plain.run("sync", git_uri, "--once", "--branch", "x").code == Exit.USAGE
-
-
-def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:
-    plain.write(20)
-    script = (
-        f'$SENTINELCTL sync "git+file://{plain.here}?ref=main&path=rules.yaml" --interval 100ms -o ndjson > told & '
-        "pid=$!; for i in $(seq 100); do [ -s told ] && break; sleep 0.1; done; "
-        f"sed -i s/20/30/ rules.yaml; git commit -qam 'Raise it'; "
-        "for i in $(seq 100); do [ $(grep -c published told) -ge 2 ] && break; sleep 0.1; done; "
-        "kill -INT $pid; wait $pid; echo ended $?"
-    )
-    ended = process(script=f"set -m; {script}")
-    assert "ended 130" in ended.out
-    told = [json.loads(line) for line in (plain.here / "told").read_text().splitlines()]
-    assert [each["state"] for each in told if each["state"] != "in sync"] == ["published", "published"]
-    assert plain.standing()["count"] == 30
-
-
-# -- environments ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def overlaid(shop: Shop) -> Shop:
-    """Rules in a folder, with an overlay for prod and one for staging."""
-    folder = shop.here / "rules"
-    (folder / "environments").mkdir(parents=True)
-    (folder / "base.yaml").write_text(f"# Ask first.\n{RULES}", encoding="utf-8")
-    for name, count in (("prod", 200), ("staging", 2)):
-        (folder / "environments" / f"{name}.yaml").write_text(
-            f"flowRules:\n  - {{resource: payment_invoke, count: {count}}}\n", encoding="utf-8"
-        )
-    git(shop.here, "add", "rules")
-    git(shop.here, "commit", "-qm", "A folder")
-    return shop
-
-
-def test_a_base_with_its_overlay_is_published_with_the_comments_of_the_base(overlaid: Shop) -> None:
-    ok(overlaid.run("rules", "publish", "rules", "--yes"))
-    assert overlaid.standing()["count"] == 200
-    if overlaid.store.startswith("file") and overlaid.store.endswith("yaml"):
-        text = (overlaid.here / "live.yaml").read_text()
-    elif overlaid.store.startswith("git"):
-        text = (overlaid.here / "repo" / "sentinel-rules.yaml").read_text()
-    else:
-        return
-    assert text == f"# Ask first.\n{RULES}".replace("count: 20", "count: 200")
-
-
-def test_a_store_of_another_environment_is_warned_of(overlaid: Shop) -> None:
-    ok(overlaid.run("rules", "publish", "rules", "--yes"))
-    planned = overlaid.run("rules", "plan", "rules", "--env", "staging", "--allow-jump", "--reason", "why")
-    if overlaid.store.startswith("file"):
-        assert "warning" not in planned.err, "a file does not say for which environment it is"
-        return
-    assert "was published for the environment prod and would be replaced by the rules for staging" in planned.err
-    assert "warning" not in overlaid.run("rules", "plan", "git:HEAD").err
 
 
 def test_what_no_repetition_mends_is_not_to_be_repeated(here: Path, sentinelctl: Run) -> None:
