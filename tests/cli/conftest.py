@@ -268,7 +268,12 @@ class Shop:
 
 @pytest.fixture(params=["file", "lists", "git", "etcd", "nacos-3-http", "nacos-2-http", "nacos-3-grpc"])
 def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
-    name, own = request.param, here.parent.name
+    return shop_with(request.param, here, sentinelctl)
+
+
+def shop_with(name: str, here: Path, run: Run) -> Shop:
+    """With a store of that sort."""
+    own = here.parent.name
     if name == "etcd":
         etcd.needed()
         store = etcd.shared().uri(f"/publish/{own}")
@@ -286,14 +291,13 @@ def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
         store = f"file://{here}/lists?format=json"
     else:
         store = f"file://{here}/live.yaml"
-    return Shop(here, store, sentinelctl)
+    return Shop(here, store, run)
 
 
 @pytest.fixture
 def plain(here: Path, sentinelctl: Run) -> Shop:
     """A store that costs nothing, for what is the same with all."""
-    (here / "lists").mkdir()
-    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
+    return shop_with("lists", here, sentinelctl)
 
 
 def ok(ended: Ended) -> Ended:
