@@ -183,6 +183,26 @@ def test_breakers_that_have_too_little_to_judge(service: Start, sentinelctl: Run
     assert 'engine.report("PAY_FAIL_RATE"' in found(told, "nobody reports PAY_FAIL_RATE")[1]
 
 
+def test_without_a_service_it_says_that_rules_alone_were_asked(service: Start, sentinelctl: Run) -> None:
+    service("flowRules: [{resource: a, grade: 1, count: 1}]\n").close()
+    assert (
+        "no service with these settings runs on this machine: from the rules alone"
+        in sentinelctl("rules", "explain", "a").out
+    )
+
+
+def test_many_findings_are_bounded_in_a_table_and_whole_in_json(service: Start, sentinelctl: Run) -> None:
+    rules = "".join(f"  - {{resource: a, grade: 1, count: {count}}}\n" for count in range(1, 31))
+    engine = service(f"flowRules:\n{rules}")
+    calls(engine, "a")
+    tell(engine)
+    ended = sentinelctl("rules", "explain", "a")
+    assert ended.out.count("is never reached") == 12
+    assert "  and 18 more (-o wide shows them)" in ended.out
+    assert sentinelctl("rules", "explain", "a", "-o", "wide").out.count("is never reached") == 29
+    assert len(findings(sentinelctl, "a")) == 30
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
