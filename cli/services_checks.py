@@ -85,7 +85,7 @@ def _findings(scene: Scene) -> Iterator[Check]:
     for resource, rules in by_resource(scene).items():
         if may_hold_secret(resource):
             continue  # services tell such a name masked
-        if resource not in scene.seen and not scene.names.alike(resource):
+        if resource not in scene.seen and not scene.alike(resource):
             idle.append(resource)
         else:
             found += [each for each in troubles(scene, resource, rules) if each.next_step is not None]

@@ -10,6 +10,8 @@ import pytest
 
 from sentinel_core import context
 from sentinel_core.context import wrap
+from sentinel_core.settings import load_settings
+from sentinel_core.starting import start
 from tests.cli.conftest import Run
 from tests.cli.troubles import Start, calls, findings, found, tell
 
@@ -41,6 +43,16 @@ def test_a_name_that_differs_from_the_one_that_is_seen(
     told = sentinelctl("doctor").out
     assert "warn  findings" in told
     assert "order_create is seen as" in told
+
+
+def test_names_that_look_alike_and_both_have_rules_are_two(service: Start, sentinelctl: Run) -> None:
+    engine = service(
+        "flowRules:\n  - {resource: pay_1, grade: 1, count: 1}\n  - {resource: pay1, grade: 1, count: 1}\n"
+    )
+    calls(engine, "pay_1")
+    tell(engine)
+    assert not [each for each in findings(sentinelctl, "pay1") if "is seen as" in each]
+    found(findings(sentinelctl, "pay1"), "no call of it was seen")
 
 
 def test_who_asks_by_the_name_that_is_seen_is_told_the_name_that_has_rules(service: Start, sentinelctl: Run) -> None:
@@ -170,6 +182,31 @@ def test_a_service_that_runs_older_rules(service: Start, sentinelctl: Run, here:
     assert step == f"sentinelctl instances show {engine.instance}"
 
 
+def test_rules_of_several_stores_and_a_bootstrap_are_those_that_a_service_runs(
+    service: Start, sentinelctl: Run, here: Path
+) -> None:
+    (here / "first.yaml").write_text("flowRules: [{resource: a, grade: 1, count: 9}]\n", encoding="utf-8")
+    (here / "under.yaml").write_text("degradeRules: [{resource: a, grade: 2, count: 1, timeWindow: 5}]\n")
+    engine = service(
+        "flowRules: [{resource: a, grade: 1, count: 5}, {resource: b, grade: 1, count: 5}]\n",
+        f"bootstrap: 'file://{here}/under.yaml'\n",
+    )
+    settings = (here / "sentinel.yaml").read_text(encoding="utf-8")
+    engine.close()
+    stores = f"stores: ['file://{here}/first.yaml', 'file://{here}/rules.yaml']"
+    (here / "sentinel.yaml").write_text(
+        "\n".join(stores if line.startswith("stores:") else line for line in settings.splitlines()), encoding="utf-8"
+    )
+    engine = start(load_settings())
+    try:
+        assert engine.wait_ready(10)
+        calls(engine, "a")
+        tell(engine)
+        assert not [each for each in findings(sentinelctl, "a") if "runs other" in each]
+    finally:
+        engine.close()
+
+
 def test_breakers_that_have_too_little_to_judge(service: Start, sentinelctl: Run) -> None:
     engine = service(
         "degradeRules:\n"
@@ -181,6 +218,26 @@ def test_breakers_that_have_too_little_to_judge(service: Start, sentinelctl: Run
     told = findings(sentinelctl, "a")
     found(told, "it judges from 20 calls in 60000 ms on; at most 7 are counted now in one service")
     assert 'engine.report("PAY_FAIL_RATE"' in found(told, "nobody reports PAY_FAIL_RATE")[1]
+
+
+def test_without_a_service_it_says_that_rules_alone_were_asked(service: Start, sentinelctl: Run) -> None:
+    service("flowRules: [{resource: a, grade: 1, count: 1}]\n").close()
+    assert (
+        "no service with these settings runs on this machine: from the rules alone"
+        in sentinelctl("rules", "explain", "a").out
+    )
+
+
+def test_many_findings_are_bounded_in_a_table_and_whole_in_json(service: Start, sentinelctl: Run) -> None:
+    rules = "".join(f"  - {{resource: a, grade: 1, count: {count}}}\n" for count in range(1, 31))
+    engine = service(f"flowRules:\n{rules}")
+    calls(engine, "a")
+    tell(engine)
+    ended = sentinelctl("rules", "explain", "a")
+    assert ended.out.count("is never reached") == 12
+    assert "  and 18 more (-o wide shows them)" in ended.out
+    assert sentinelctl("rules", "explain", "a", "-o", "wide").out.count("is never reached") == 29
+    assert len(findings(sentinelctl, "a")) == 30
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
