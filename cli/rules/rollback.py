@@ -131,8 +131,7 @@ def rollback(
             app.out.say(done_before)
             if open_revert:
                 newest = revisions[revisions.newest]
-                undone = revisions.number_of(str(newest.provenance.rollback_of))
-                bad = Absent("forgotten") if undone is None else revisions[undone]
+                bad = _of_commit(source, item, revisions, str(newest.provenance.rollback_of))
                 reverting.open_revert(app, source, item, bad, newest, reason)
             return Exit.DONE
         standing = source.read(item)
