@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -30,7 +31,7 @@ _KEY = key("purge")
 _SOURCE = FIELDS["source"]
 _MOST_SIGHTINGS = 10_000
 _SIGHTED_AT_ONCE = 200
-MOST_AT_ONCE = 2000
+MOST_AT_ONCE = 1000
 """Events removed by one request."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
@@ -87,11 +88,12 @@ def expired(client: Client, names: Names, heads: Sequence[Head], before: datetim
     """See `PurgingStore`. `heads`: what is not settled yet stays."""
     settled = {head.source: head.number for head in heads}
     old = {"range": {"@timestamp": {"lt": rfc3339(before)}}}
-    young = {"gte": rfc3339(before)} | ({} if future is None else {"lt": rfc3339(future)})
-    first = {"top_hits": {"size": 1, "sort": [{NUMBER: "asc"}], "_source": [NUMBER, "@timestamp"]}}
+    span = {"gte": rfc3339(before)} | ({} if future is None else {"lt": rfc3339(future)})
+    young = {"bool": {"filter": [{"range": {"@timestamp": span}}, {"exists": {"field": NUMBER}}]}}
+    first = {"top_hits": {"size": 1, "sort": [{NUMBER: "asc"}, {"@timestamp": "asc"}], "_source": False}}
     asked = {
         "old": {"filter": old, "aggs": {"last": {"max": {"field": NUMBER}}}},
-        "young": {"filter": {"range": {"@timestamp": young}}, "aggs": {"first": first}},
+        "young": {"filter": young, "aggs": {"first": first}},
     }
     ends: dict[str, int] = {}
     holders: list[Holder] = []
@@ -100,10 +102,10 @@ def expired(client: Client, names: Names, heads: Sequence[Head], before: datetim
         if last is None or source not in settled:
             continue
         end, hits = int(last), bucket["young"]["first"]["hits"]["hits"]
-        if hits and (number := int(hits[0]["_source"][NUMBER])) < end:
+        if hits and hits[0]["sort"][0] < end:
+            number, at_ms = hits[0]["sort"]
             end, waiting = _around(client, names, source, old, number)
-            at = datetime.fromisoformat(hits[0]["_source"]["@timestamp"])
-            holders.append(Holder(source, number, at, waiting))
+            holders.append(Holder(source, number, from_milliseconds(at_ms), waiting))
         if end:
             ends[source] = min(end, settled[source])
     return Expired(ends, holders)
@@ -130,8 +132,9 @@ def linked(client: Client, names: Names, ends: Ends) -> Iterator[Linked]:
             seen: dict[str, list[tuple[str, int]]] = {}
             for each in _sightings(client, names, [hit["_id"] for hit in hits]):
                 held = each["_source"]
-                at = milliseconds(datetime.fromisoformat(held["time"]))
-                seen.setdefault(held["sighted"], []).append((held["instance"], at))
+                with suppress(ValueError, TypeError, KeyError):  # somebody changed it; no hash covers it
+                    at = milliseconds(datetime.fromisoformat(held["time"]))
+                    seen.setdefault(held["sighted"], []).append((str(held["instance"]), at))
             for hit in hits:
                 yield _with_sightings(linked_of(hit["_source"]), hit["_source"], seen.get(hit["_id"], ()))
 

@@ -195,6 +195,50 @@ class TestFailures:
         assert found(remote, key) == found(remote, key, folder) == []
         assert numbers(remote, SOURCE) == list(range(81, 201))
 
+    def test_verify_is_right_at_any_moment_of_a_removal(
+        self, opened: Opened, node: OpenSearch, index: str, filled: OpenSearchStore, history: Any, flow: Any,
+        folder: Path, child: Child, key: SigningKey,
+    ) -> None:  # fmt: skip
+        events = [history.commit("flow", [flow(count=count)]) for count in range(300)]
+        filled.ingest(events)
+
+        def run() -> None:
+            _os_purge.MOST_AT_ONCE = 5
+            purged(opened(node.address, index=index), events[250].time, folder, key)
+
+        process, walks = child(run, wait=False), 0
+        while os.waitpid(process, os.WNOHANG)[0] == 0:
+            assert found(filled, key) == []
+            walks += 1
+        assert walks
+        assert numbers(filled, SOURCE) == list(range(261, 311))
+        assert found(filled, key) == found(filled, key, folder) == []
+
+    def test_purged_ids_stay_known_where_the_state_is_lost(
+        self, opened: Opened, node: OpenSearch, index: str, filled: OpenSearchStore, events: list[Event], folder: Path,
+        cut: datetime,
+    ) -> None:  # fmt: skip
+        purged(filled, cut, folder)
+        node.ask("DELETE", f"/{index}-state")
+        assert opened(node.address, index=index).ingest(events) == Ingested(0, 10)
+        assert filled.count() == 6, "five events and the record"
+
+    @pytest.mark.parametrize(
+        "stray",
+        [{"event.sequence": ...}, {"@timestamp": 4_000_000_000_000}, {"event.sequence": "7"}, {FIELDS["source"]: "/x"}],
+    )
+    def test_what_somebody_put_there_is_no_traceback(
+        self, filled: OpenSearchStore, node: OpenSearch, index: str, folder: Path, cut: datetime, stray: dict[str, Any]
+    ) -> None:
+        held = next(each for each in documents(node, index, "events-*") if each["_source"]["event.sequence"] == 6)
+        put = {name: value for name, value in (held["_source"] | stray).items() if value is not ...}
+        assert node.ask("PUT", f"/{index}-events-2026.11/_doc/stray?refresh=true", put)[0] == 201
+        sighting = {"sighted": held["_id"], "time": "never"}
+        node.ask("PUT", f"/{index}-state/_doc/stray?refresh=true", sighting)
+        before = found(filled)
+        assert purged(filled, cut, folder).removed == 7
+        assert found(filled) == before != []
+
     def test_of_two_machines_one_gives_up_and_the_other_is_whole(
         self, opened: Opened, node: OpenSearch, index: str, filled: OpenSearchStore, tmp_path: Path, cut: datetime,
         child: Child, key: SigningKey,
