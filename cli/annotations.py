@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
-from xml.sax.saxutils import escape, quoteattr
 
 from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.text import visible
@@ -100,6 +99,8 @@ def _cases(suite: str, found: Sequence[Annotation]) -> list[str]:
 
 
 def _case(found: Annotation) -> str:
+    from xml.sax.saxutils import escape  # it brings HTTP and TLS along
+
     place = ":".join(str(part) for part in (found.file, found.line, found.column) if part is not None)
     file = f" file={_attribute(_relative(found.file))}" if found.file else ""
     text = escape("\n".join(map(visible, f"{place}: {found.message}".removeprefix(": ").split("\n"))))
@@ -113,6 +114,8 @@ def _case(found: Annotation) -> str:
 
 
 def _attribute(text: str) -> str:
+    from xml.sax.saxutils import quoteattr
+
     return quoteattr(visible(text))
 
 

@@ -56,7 +56,8 @@ def doctor(app: App, timeout: str | None) -> int:
     """
     from sentinel_core.cli.checks import all_checks
 
-    checks = list(all_checks(app, timeout))
+    with app.out.waiting("reaching every part"):
+        checks = list(all_checks(app, timeout))
     app.out.show(_view(checks))
     failed = [check for check in checks if check.health == "fail"]
     warned = [check for check in checks if check.health == "warn"]

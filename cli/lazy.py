@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import os
@@ -76,6 +75,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _near(self, name: str) -> str:
+        import difflib
+
         near = difflib.get_close_matches(name, list(self.lazy), n=1)
         return f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(self.lazy)}."
 

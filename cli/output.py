@@ -12,7 +12,6 @@ import os
 import select
 import shlex
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -181,6 +180,8 @@ class Output:
         if pager is None:
             self._stdout.write(text)
             return
+        import subprocess
+
         self._stdout.flush()
         # As Git does: `less` shows colours, and ends where all fits on the screen, unless somebody set it up otherwise.
         environment = {"LESS": "FRX", "LV": "-c", **os.environ}

@@ -62,6 +62,7 @@ class _Pass:
         self._overlays = overlays_among(text.name for text in texts)
         self._listings = collect(texts, kinds, DEFAULT_LIMITS)[0]
         self._drafts: dict[str, Draft] = {}
+        self._by_number: dict[tuple[Kind, str], bool] = {}
 
     def changed(self, sets: Mapping[Kind, RuleSet], wanted: Mapping[Kind, RuleSet]) -> tuple[SourceText, ...]:
         for kind, rules in wanted.items():
@@ -199,6 +200,12 @@ class _Pass:
         return value if word == str(value) else word
 
     def _numbers(self, model: type[Rule], name: str) -> bool:
+        """Whether the rules of a kind write this code as a number here."""
+        if (model.kind, name) not in self._by_number:
+            self._by_number[model.kind, name] = self._writes_numbers(model, name)
+        return self._by_number[model.kind, name]
+
+    def _writes_numbers(self, model: type[Rule], name: str) -> bool:
         lists = [each.items for each in self._listings.get(model.kind, ()) if isinstance(each.items, list)]
         written = [item[name] for items in lists for item in items if name in item]
         return any(text.format == "json" for text in self._texts) or any(type(value) is int for value in written)

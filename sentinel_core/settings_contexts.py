@@ -45,7 +45,8 @@ class Context:
 
 
 def chosen_context(config: Path | None, flag: str | None = None) -> Chosen:
-    """The one of the flag, else of the environment, else the one that was chosen. An empty name says: none."""
+    """The one of the flag, else of the environment, else the one that was chosen. An empty name says: none. Raises
+    OSError where the choice is there and cannot be read: without it, something else would be written to."""
     if flag is not None:
         return Chosen(flag, "--context")
     if (named := os.environ.get(VARIABLE)) is not None:
@@ -54,7 +55,7 @@ def chosen_context(config: Path | None, flag: str | None = None) -> Chosen:
     try:
         with path.open("rb") as file:
             name = file.read(MAX_BYTES).decode("utf-8", "replace").strip()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return Chosen()
     return Chosen(name, str(path)) if name else Chosen()
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_origin
-
-from pydantic import BaseModel
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from sentinel_core.masking import MASK, mask_uri
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 PROJECT_FILE = "sentinel.yaml"
 ENV_PREFIX = "SENTINEL_"
@@ -217,6 +217,8 @@ def parse_settings_text(content: bytes, name: str) -> tuple[dict[str, Any], dict
 
 
 def _plain(node: Any, above: Location, name: str, origins: dict[Location, str]) -> Any:
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
     if isinstance(node, CommentedMap):
         for key in node:
             line, column = node.lc.key(key)
@@ -344,6 +346,8 @@ def leaves(model: type[BaseModel], above: Location = ()) -> Iterator[tuple[Locat
 
 
 def _part_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    from pydantic import BaseModel
+
     annotation = model.model_fields[name].annotation
     kinds = (annotation, *(get_args(annotation) if get_origin(annotation) is not tuple else ()))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

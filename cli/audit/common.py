@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sentinel_core.audit.chain import ChainedStore
 from sentinel_core.audit.errors import SinkUnavailable, StoreUnavailable
-from sentinel_core.audit.kafka.messages import Topics
-from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.store import open_store
@@ -23,6 +21,10 @@ from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.exits import BadSettings
 from sentinel_core.cli.text import Styled
 from sentinel_core.settings_sources import PROJECT_FILE, settings_file, user_file
+
+if TYPE_CHECKING:
+    from sentinel_core.audit.kafka.messages import Topics
+    from sentinel_core.audit.kafka.target import Target
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SHORT = 12

@@ -51,7 +51,7 @@ def query(
     """
     place = zone_named(zone)
     question = asked(app, terms, start, span, place)
-    with opened(app) as store:
+    with opened(app) as store, app.out.waiting("asking the audit store"):
         page = store.query(question.query(limit=limit, after=after))
     app.out.show(_view(page, question, place))
     app.out.say("No change matches." if not page.rows else plural(len(page.rows), "row") + ".")

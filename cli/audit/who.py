@@ -64,7 +64,8 @@ def who(
     app.out.say("all changes so far" if _is_all(window, start, moment) else _told(interval, moment, place))
     conditions = (Condition("environment", "is", (env,)),) if env else ()
     with opened(app) as store:
-        answer = ask(store, resource, interval=interval, field=field, conditions=conditions)
+        with app.out.waiting("asking the audit store"):
+            answer = ask(store, resource, interval=interval, field=field, conditions=conditions)
         if moment is not None:
             answer = _in_force(answer)
         file = app.settings.audit.checkpoints

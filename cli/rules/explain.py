@@ -60,7 +60,8 @@ def explain(app: App, resource: str, side: str | None) -> None:
     ]
     scene = Scene(app.settings, rules.sets, found, is_live=side is None)
     told = troubles(scene, resource, applying(rules.sets, resource))
-    explained = Explained(resource, rules, slots, _related(rules, resource), live, _calls(scene, resource), told)
+    related, calls = _related(rules, resource), _calls(scene, resource)
+    explained = Explained(resource, rules, slots, related, live, calls, told, len(scene.services))
     app.out.show(view(explained))
     if not explained.related and not any(each["rules"] for each in slots):
         app.out.say(f"No rule applies to {resource}; every call passes.{_near(rules, resource)}")

@@ -16,6 +16,8 @@ from sentinel_core.rules import describe_rule
 
 Facts = Sequence[Mapping[str, Any]]
 Lines = Iterator[Sequence[Span]]
+MOST_TROUBLES = 12
+"""Findings that are shown; all of them in JSON and in `-o wide`."""
 MOST_INSTANCES = 8
 """Of each rule, the instances that are shown; all of them in JSON and in `-o wide`."""
 
@@ -31,6 +33,8 @@ class Explained:
     live: Facts
     calls: Facts
     troubles: Sequence[Trouble]
+    services: int
+    """How many run here and tell of themselves."""
 
     @property
     def standing_by(self) -> list[dict[str, str]]:
@@ -47,6 +51,8 @@ def view(explained: Explained) -> View:
 
     def lines(wide: bool) -> Lines:
         yield (Styled(explained.resource, "bold"), f"  in {explained.rules.title}")
+        if not explained.services:
+            yield (Styled("  no service with these settings runs on this machine: from the rules alone", "dim"),)
         for each in _few(explained.calls, wide=wide):
             yield _call_line(each)
         for number, slot in enumerate(explained.slots, start=1):
@@ -58,7 +64,7 @@ def view(explained: Explained) -> View:
                 yield from _rule_lines(rule, wide=wide)
                 yield from _live_lines([each for each in explained.live if _is_of(each, rule)], wide=wide)
         yield from _beside(explained)
-        yield from _trouble_lines(explained.troubles)
+        yield from _trouble_lines(explained.troubles, wide=wide)
 
     applying = [{"slot": slot["slot"], **rule} for slot in explained.slots for rule in slot["rules"]]
     document = {
@@ -138,10 +144,13 @@ def _beside(explained: Explained) -> Lines:
         yield (f"  stands by: {other['says']} of {other['store']}; {owner}",)
 
 
-def _trouble_lines(troubles: Sequence[Trouble]) -> Lines:
-    for each in troubles:
+def _trouble_lines(troubles: Sequence[Trouble], *, wide: bool) -> Lines:
+    shown = troubles if wide else troubles[:MOST_TROUBLES]
+    for each in shown:
         if each.next_step is None:
             yield (Styled("  note  ", "dim"), each.what)
         else:
             yield (Styled("  look  ", "yellow"), each.what)
             yield (f"        next: {each.next_step}",)
+    if len(troubles) > len(shown):
+        yield (Styled(f"  and {len(troubles) - len(shown)} more (-o wide shows them)", "dim"),)

@@ -126,7 +126,8 @@ class _Stored(NamedTuple):
 
 def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
     with opened(app, uri) as source:
-        readings = [(item, source.read(item)) for item in source.items((kind,) if kind else KINDS)]
+        with app.out.waiting(f"reading {source.uri}"):
+            readings = [(item, source.read(item)) for item in source.items((kind,) if kind else KINDS)]
         absent, parts = [], []
         for item, each in readings:
             if isinstance(each, Absent):

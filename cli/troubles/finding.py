@@ -53,6 +53,8 @@ class Scene:
     seen: Mapping[str, int] = field(init=False)
     """Resource → its calls in all of them."""
     names: Names = field(init=False)
+    ruled: frozenset[str] = field(init=False)
+    """Names that rules have: two that look alike, and both have rules, are meant to be two."""
 
     def __post_init__(self) -> None:
         telling = [each for each in self.services if each.tells and each.instance.state != SILENT]
@@ -60,6 +62,12 @@ class Scene:
         object.__setattr__(self, "telling", telling)
         object.__setattr__(self, "seen", seen)
         object.__setattr__(self, "names", Names(seen))
+        ruled = frozenset(rule.resource for ruleset in self.sets.values() for rule in ruleset.rules)
+        object.__setattr__(self, "ruled", ruled)
+
+    def alike(self, resource: str) -> list[str]:
+        """Resources without rules that were seen, and that a reader takes for this one."""
+        return [other for other in self.names.alike(resource) if other not in self.ruled]
 
     @property
     def counted_s(self) -> float:

@@ -16,7 +16,7 @@ def reached(case: Case) -> Iterator[Trouble]:
     scene, resource = case.scene, case.resource
     if not scene.telling or not case.rules or may_hold_secret(resource):  # services tell such a name masked
         return
-    for other in scene.names.alike(resource):
+    for other in scene.alike(resource):
         yield Trouble(
             "never_triggers",
             resource,
@@ -25,7 +25,7 @@ def reached(case: Case) -> Iterator[Trouble]:
             f"write resource: {_shown(other)} in the rule, or {_shown(resource)} in the code; names are compared "
             "letter by letter",
         )
-    if resource not in scene.seen and not scene.names.alike(resource):
+    if resource not in scene.seen and not scene.alike(resource):
         yield _never(case)
 
 

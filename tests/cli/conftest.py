@@ -21,6 +21,9 @@ from sentinel_core import set_default_engine
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.cli.main import run
+from sentinel_core.service import ServiceEngine
+from sentinel_core.settings import load_settings
+from sentinel_core.starting import start
 from tests.services import etcd, nacos
 
 
@@ -207,6 +210,26 @@ def months(here: Path) -> Path:
     return here
 
 
+@pytest.fixture
+def service(here: Path) -> Iterator[Callable[..., ServiceEngine]]:
+    """Starts services that follow a file with these rules, as services are started; closed at the end."""
+    running: list[ServiceEngine] = []
+
+    def begin(rules: str, settings: str = "") -> ServiceEngine:
+        (here / "rules.yaml").write_text(rules, encoding="utf-8")
+        (here / "sentinel.yaml").write_text(
+            f"app: shop\nrules: rules.yaml\nstores: ['file://{here}/rules.yaml']\n{settings}", encoding="utf-8"
+        )
+        engine = start(load_settings())
+        running.append(engine)
+        assert engine.wait_ready(10)
+        return engine
+
+    yield begin
+    for engine in running:
+        engine.close()
+
+
 # -- a shop and its stores ---------------------------------------------------------------------------------------------
 
 RULES = (
@@ -245,7 +268,12 @@ class Shop:
 
 @pytest.fixture(params=["file", "lists", "git", "etcd", "nacos-3-http", "nacos-2-http", "nacos-3-grpc"])
 def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
-    name, own = request.param, here.parent.name
+    return shop_with(request.param, here, sentinelctl)
+
+
+def shop_with(name: str, here: Path, run: Run) -> Shop:
+    """With a store of that sort."""
+    own = here.parent.name
     if name == "etcd":
         etcd.needed()
         store = etcd.shared().uri(f"/publish/{own}")
@@ -263,14 +291,13 @@ def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
         store = f"file://{here}/lists?format=json"
     else:
         store = f"file://{here}/live.yaml"
-    return Shop(here, store, sentinelctl)
+    return Shop(here, store, run)
 
 
 @pytest.fixture
 def plain(here: Path, sentinelctl: Run) -> Shop:
     """A store that costs nothing, for what is the same with all."""
-    (here / "lists").mkdir()
-    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
+    return shop_with("lists", here, sentinelctl)
 
 
 def ok(ended: Ended) -> Ended:

@@ -135,6 +135,13 @@ def test_a_choice_that_is_gone_is_no_reason_to_write_elsewhere(file: Path, senti
     assert "names the context staging, and there is none" in sentinelctl("config", "get-contexts").err
 
 
+def test_a_choice_that_cannot_be_read_is_no_reason_to_write_elsewhere(file: Path, sentinelctl: Run) -> None:
+    (file.parent / ".sentinel" / "context").mkdir(parents=True)
+    ended = sentinelctl("rules", "show")
+    assert (ended.code, ended.err.partition("\n")[0]) == (2, f"error: {file.parent}/.sentinel/context: Is a directory")
+    assert sentinelctl("rules", "show", "--context", "staging").code == 2, "and a flag is a way around: nothing there"
+
+
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 

@@ -149,14 +149,6 @@ def test_every_example_of_a_help_text_is_run_here() -> None:
     assert set(examples()) == RUN.keys() | NO_COMMANDS.keys()
 
 
-@pytest.fixture
-def asked(project: Project) -> None:
-    """A project whose audit store is there, and empty."""
-    store = SqliteStore(project.folder / ".sentinel" / "audit.db")
-    store.ingest(())
-    store.close()
-
-
 @pytest.mark.parametrize("example", RUN)
 def test_an_example_works_as_it_is_written(asked: None, sentinelctl: Run, example: str) -> None:
     ended = sentinelctl(*shlex.split(RUN[example].format(example)))
@@ -173,7 +165,7 @@ ELSEWHERE = {
     "audit purge": "a folder of the system; above it is run with another",
     "audit checkpoint": "it is run by tests/cli/test_audit_chain.py",
     "rules drift git:v1.4": "a server",
-    "rules publish --yes --wait": "a fleet",
+    "rules publish --yes --wait": "services that follow the store",
 }
 """What examples need that a test of help does not have."""
 ENDS_WITH = {
@@ -264,16 +256,47 @@ def test_the_lines_that_install_completion_work(sentinelctl: Run, line: str) -> 
     assert sentinelctl(*line.split()).code == 0
 
 
-def test_help_imports_no_command() -> None:
-    """`sentinelctl --help` must answer at once: of the command line only the frame is loaded."""
+@pytest.fixture
+def asked(project: Project) -> None:
+    """A project whose audit store is there, and empty."""
+    store = SqliteStore(project.folder / ".sentinel" / "audit.db")
+    store.ingest(())
+    store.close()
+
+
+def loaded_by(folder: Path, *arguments: str) -> set[str]:
+    """The modules that a run has imported."""
     script = (
         "import sys, sentinel_core.cli.main as main\n"
-        "main.run(['--help'])\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('sentinel_core.cli.')), file=sys.stderr)"
+        f"assert main.run({list(arguments)!r}) == 0\n"
+        "print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = {name.removeprefix("sentinel_core.cli.") for name in done.stderr.split()}
-    assert loaded == {"app", "encode", "entry", "exits", "lazy", "main", "output", "pages", "text"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=folder)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_imports_no_command(here: Path) -> None:
+    """`sentinelctl --help` must answer at once: of the command line only the frame is loaded."""
+    loaded = {name for name in loaded_by(here, "--help") if name.startswith("sentinel_core.cli.")}
+    frame = {"app", "encode", "entry", "exits", "lazy", "main", "output", "pages", "text"}
+    assert loaded == {f"sentinel_core.cli.{name}" for name in frame}
+
+
+HEAVY = {"grpc", "kafka", "ssl", "http.client", "asyncio", "google.protobuf", "cryptography", "sentinel_core.engine"}
+
+
+@pytest.mark.parametrize(
+    ("line", "not_needed"),
+    [
+        ("--help", {"pydantic", "ruamel.yaml", "sqlite3", "subprocess", "importlib.metadata"}),
+        ("version", {"pydantic", "ruamel.yaml", "sqlite3"}),
+        ("rules validate repo/sentinel-rules.yaml", {"sqlite3", "sentinel_core.datasources.git"}),
+        ("rules show", {"sqlite3", "sentinel_core.datasources.etcd", "sentinel_core.datasources.nacos"}),
+        ("audit who coupon", {"sentinel_core.audit.kafka", "sentinel_core.datasources", "sentinel_core.rules"}),
+    ],
+)
+def test_a_command_imports_what_it_needs(asked: None, project: Project, line: str, not_needed: set[str]) -> None:
+    assert loaded_by(project.folder, *line.split()) & (HEAVY | not_needed) == set()
 
 
 def test_version_tells_what_it_runs_on(sentinelctl: Run) -> None:

@@ -228,3 +228,23 @@ def test_a_pager_is_used_for_long_listings_on_a_terminal_only(many: Path, here: 
     assert "paged:" in on_terminal("rules", "show", "many.yaml", cwd=here, env=env)[1]
     assert "paged:" not in on_terminal("rules", "show", "many.yaml", cwd=here, env={**env, "TERM": "dumb"})[1]
     assert "paged:" not in process("rules", "show", "many.yaml", env=env).out
+    assert "paged:" not in on_terminal("rules", "show", "many.yaml", "--no-pager", cwd=here, env=env)[1]
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"SENTINEL_PAGER": "sed s/^/ours:/", "PAGER": "sed s/^/theirs:/"}, "ours:"),
+        ({"SENTINEL_PAGER": "", "PAGER": "sed s/^/theirs:/"}, "RESOURCE"),
+        ({"SENTINEL_PAGER": "cat"}, "RESOURCE"),
+        ({"SENTINEL_PAGER": "/nope/pager"}, "RESOURCE"),
+        ({"SENTINEL_PAGER": "sh -c 'echo LESS is $LESS; cat >/dev/null'"}, "LESS is FRX"),
+        ({"SENTINEL_PAGER": "sh -c 'echo LESS is $LESS; cat >/dev/null'", "LESS": "-S"}, "LESS is -S"),
+        ({"SENTINEL_PAGER": "true"}, ""),
+    ],
+)
+def test_the_pager_is_found_as_git_finds_its_own(many: Path, here: Path, env: dict[str, str], said: str) -> None:
+    code, shown = on_terminal("rules", "show", "many.yaml", cwd=here, env=env)
+    assert code == 0
+    assert said in shown
+    assert "theirs:" not in shown

@@ -360,46 +360,6 @@ def test_an_edit_in_the_store_comes_back_as_a_commit(shop: Shop) -> None:
         assert "as the store says: incident" in message
 
 
-# -- environments ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def overlaid(shop: Shop) -> Shop:
-    """Rules in a folder, with an overlay for prod and one for staging."""
-    folder = shop.here / "rules"
-    (folder / "environments").mkdir(parents=True)
-    (folder / "base.yaml").write_text(f"# Ask first.\n{RULES}", encoding="utf-8")
-    for name, count in (("prod", 200), ("staging", 2)):
-        (folder / "environments" / f"{name}.yaml").write_text(
-            f"flowRules:\n  - {{resource: payment_invoke, count: {count}}}\n", encoding="utf-8"
-        )
-    git(shop.here, "add", "rules")
-    git(shop.here, "commit", "-qm", "A folder")
-    return shop
-
-
-def test_a_base_with_its_overlay_is_published_with_the_comments_of_the_base(overlaid: Shop) -> None:
-    ok(overlaid.run("rules", "publish", "rules", "--yes"))
-    assert overlaid.standing()["count"] == 200
-    if overlaid.store.startswith("file") and overlaid.store.endswith("yaml"):
-        text = (overlaid.here / "live.yaml").read_text()
-    elif overlaid.store.startswith("git"):
-        text = (overlaid.here / "repo" / "sentinel-rules.yaml").read_text()
-    else:
-        return
-    assert text == f"# Ask first.\n{RULES}".replace("count: 20", "count: 200")
-
-
-def test_a_store_of_another_environment_is_warned_of(overlaid: Shop) -> None:
-    ok(overlaid.run("rules", "publish", "rules", "--yes"))
-    planned = overlaid.run("rules", "plan", "rules", "--env", "staging", "--allow-jump", "--reason", "why")
-    if overlaid.store.startswith("file"):
-        assert "warning" not in planned.err, "a file does not say for which environment it is"
-        return
-    assert "was published for the environment prod and would be replaced by the rules for staging" in planned.err
-    assert "warning" not in overlaid.run("rules", "plan", "git:HEAD").err
-
-
 def test_what_no_repetition_mends_is_not_to_be_repeated(here: Path, sentinelctl: Run) -> None:
     shop = Shop(here, f"git+file://{here}?ref=v1&path=rules.yaml", sentinelctl)
     git(here, "tag", "v1")

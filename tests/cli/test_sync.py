@@ -1,4 +1,4 @@
-"""`sentinelctl sync`, and what becomes of edits in a store."""
+"""`sentinelctl sync`: a store is kept at what is committed."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from sentinel_core.publishing.sync import Synced, sync
 from sentinel_core.rules import Provenance, RuleSet, SourceText, parse_rules
 from sentinel_core.rules.three_way import Collision, merge_changes
 from tests.publishing.test_sync import BACK, BY_HAND, SETTINGS, Repository, standing
+from tests.services import etcd
 
 ADOPT = replace(SETTINGS, drift="adopt")
 REVIEWED = replace(ADOPT, branch="from-console")
@@ -107,6 +108,19 @@ def test_an_edit_becomes_a_commit_of_who_made_it_and_git_is_the_truth_again(
     origin.commit(origin.rules().replace("count: 7", "count: 8"), "Raise it")
     origin.push()
     assert (look(origin, store).state, standing(store)) == ("published", [8, 1])
+
+
+def test_an_edit_by_hand_in_a_real_store_is_nobodys_but_the_synchronisers(origin: Origin, tmp_path: Path) -> None:
+    etcd.needed()
+    real = datasources.open(etcd.shared().uri(f"/adopt/{tmp_path.name}"))
+    assert look(origin, real).state == "published"
+    etcd.shared().ctl("put", f"/sentinel/adopt/{tmp_path.name}/sentinel-flow-rules", two(7).decode())
+    found = look(origin, real)
+    assert found.state == "adopted", found.text
+    assert origin.rules() == RULES.replace("count: 5", "count: 7")
+    assert origin.shown("%an") == "Sync Example", "who wrote it is not known, and nobody is made up"
+    assert look(origin, real).state == "in sync"
+    real.close()
 
 
 def test_what_was_committed_meanwhile_stays_and_both_come_together(origin: Origin, store: MemorySource) -> None:
