@@ -39,7 +39,7 @@ def of(command: click.Command, parameter: click.Parameter) -> Callable[[App, str
 def answer(values: Callable[[App, str], Items], context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """What was found before something failed; it is not told that something did."""
     found: list[CompletionItem[str]] = []
-    with suppress(Exception):
+    with suppress(Exception), context.scope(cleanup=False):
         for each in values(context.ensure_object(App), incomplete):
             found.append(each)  # noqa: PERF402 -- what came before a failure is kept
     return matching(found, incomplete)
@@ -48,9 +48,10 @@ def answer(values: Callable[[App, str], Items], context: click.Context, incomple
 def _soon(items: Items) -> list[CompletionItem[str]]:
     """What a store has said within `WAIT_S`, however long it takes."""
     found: list[CompletionItem[str]] = []
+    context = click.get_current_context()
 
     def ask() -> None:
-        with suppress(Exception):
+        with suppress(Exception), context.scope(cleanup=False):
             for each in items:
                 found.append(each)  # noqa: PERF402 -- as above
 
@@ -157,6 +158,8 @@ def commits(app: App, _: str) -> Items:
 
 def numbers(app: App, _: str) -> Items:
     """Revisions of the store that keeps a history."""
+    import sentinel_core.cli.rules.past  # noqa: F401 -- importing takes time of its own, which is not the store's
+
     return _soon(_numbers(app))
 
 
