@@ -16,8 +16,8 @@ _DIGITS_BELOW = 16
 _PLAIN_FROM = 1e-4
 
 
-class _Uncommon(Exception):
-    """A number whose ECMAScript form is not the one that Python writes."""
+class Uncommon(Exception):
+    """A character outside of the basic plane, or a number whose ECMAScript form is not the one that Python writes."""
 
 
 def read_canonical(data: bytes) -> tuple[Any, bytes]:
@@ -28,17 +28,26 @@ def read_canonical(data: bytes) -> tuple[Any, bytes]:
     beyond 2^53, half a surrogate pair) keeps the bytes that it came in: evidence is not rounded.
     Raises ValueError for what is no JSON, RecursionError for what is nested too deep.
     """
-    if (data.isascii() and b"\\u" not in data) or _is_basic(data):
-        try:
-            value = (_STRICT if _LONG in data.translate(_DIGITS) else _DECODER).decode(data.decode())
-            return value, compact_sorted(value)
-        except (_Uncommon, UnicodeError):
-            pass
-    value = json.loads(data)
+    try:
+        value = read_plain(data)
+        return value, compact_sorted(value)
+    except (Uncommon, UnicodeError):
+        pass
+    value = json.loads(data, parse_constant=_no_number)
     try:
         return value, rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeError):
         return value, data
+
+
+def read_plain(text: bytes) -> Any:
+    """The value of a JSON text, numbers of it being such that `compact_sorted` writes the canonical form of any part.
+
+    Raises Uncommon or UnicodeError where only the library does; ValueError, RecursionError.
+    """
+    if not (text.isascii() and b"\\u" not in text) and not _is_basic(text):
+        raise Uncommon
+    return (_STRICT if _LONG in text.translate(_DIGITS) else _DECODER).decode(text.decode())
 
 
 def _is_basic(data: bytes) -> bool:
@@ -48,7 +57,7 @@ def _is_basic(data: bytes) -> bool:
 
 def _small(text: str) -> int:
     if len(text) >= _DIGITS_BELOW:
-        raise _Uncommon
+        raise Uncommon
     return int(text)
 
 
@@ -59,12 +68,17 @@ def _plain(text: str) -> float:
         return int(value)
     if _PLAIN_FROM <= abs(value) < _WHOLE_BELOW:
         return value
-    raise _Uncommon
+    raise Uncommon
+
+
+def _no_number(name: str) -> Any:
+    """Python reads `NaN` and `Infinity`; orjson would write them as null."""
+    raise ValueError(f"{name} is no JSON")
 
 
 _SURROGATES = re.compile(rb"[\xf0-\xf7]|\\u[dD][89a-fA-F]")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LONG = b"0" * (_DIGITS_BELOW - 1)
-_DECODER = json.JSONDecoder(parse_float=_plain)
+_DECODER = json.JSONDecoder(parse_float=_plain, parse_constant=_no_number)
 """For texts where no whole number can be too large, as there are nowhere so many digits."""
-_STRICT = json.JSONDecoder(parse_float=_plain, parse_int=_small)
+_STRICT = json.JSONDecoder(parse_float=_plain, parse_int=_small, parse_constant=_no_number)

@@ -79,7 +79,11 @@ class LibraryMissing(AuditError):
 
 
 class PurgeFailed(AuditError):
-    """The store is as it was."""
+    """The store is as it was. What to do next is told by itself."""
+
+    def __init__(self, message: str, *, next_step: str) -> None:
+        self.next_step = next_step
+        super().__init__(message)
 
 
 class CheckpointsUnusable(AuditError):

@@ -58,7 +58,8 @@ class Columns(NamedTuple):
 def read_columns(event: Event) -> tuple[Columns, list[Indexed], bytes]:
     """Columns, rows and canonical data of an event. Raises EventRefused for data that is not what its type promises."""
     try:
-        data, canonical = read_canonical(event.data)
+        read = event.taken()
+        data, canonical = read_canonical(event.data) if read is None else (read, event.data)
         return _columns(event, data), list(_rows(event, data)), canonical
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, EventInvalid) as error:
         raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error

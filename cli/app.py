@@ -80,7 +80,7 @@ class App:
         reason = "--no-input is set" if self.no_input else "there is no terminal to ask on"
         if self.no_input or not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
             raise UsageProblem(
-                f"this changes a store and must be confirmed, but {reason}; nothing was changed",
+                f"this writes something and must be confirmed, but {reason}; nothing was changed",
                 next_step="add --yes to go on without a question, or --dry-run to see what would happen",
             )
         if self.context.name:

@@ -69,7 +69,20 @@ def next_step_of(error: BaseException) -> str | None:
     """What to type next, where the code alone says it and the message does not."""
     if isinstance(error, CommandError):
         return error.next_step
-    return _NEXT_STEPS.get(code_of(error))
+    return _step_of_kind(error) or _NEXT_STEPS.get(code_of(error))
+
+
+def _step_of_kind(error: BaseException) -> str | None:
+    """Where the code alone says too little."""
+    from sentinel_core.audit.errors import EventInvalid, LibraryMissing, PurgeFailed
+
+    if isinstance(error, PurgeFailed):
+        return error.next_step
+    if isinstance(error, EventInvalid):
+        return "sentinelctl audit verify    (says what is not as it was written)"
+    if isinstance(error, LibraryMissing):
+        return "install that, then run the command again"
+    return None
 
 
 def is_foreseen(error: BaseException) -> bool:

@@ -91,7 +91,7 @@ def _findings(scene: Scene) -> Iterator[Check]:
             found += [each for each in troubles(scene, resource, rules) if each.next_step is not None]
     once = list({each.what: each for each in found}.values())
     for each in once[:MOST_LINES]:
-        yield Check("rules", "warn", f"{each.resource}: {each.what}", each.next_step, facts=each.to_json())
+        yield Check("findings", "warn", f"{each.resource}: {each.what}", each.next_step, facts=each.to_json())
     if len(once) > MOST_LINES:
         facts = {
             "findings": [each.to_json() for each in once[MOST_LINES:MOST_FACTS]],
@@ -99,7 +99,7 @@ def _findings(scene: Scene) -> Iterator[Check]:
         }
         text = f"and {len(once) - MOST_LINES} more findings"
         yield Check(
-            "rules", "warn", text, "sentinelctl doctor -o json, or sentinelctl rules explain RESOURCE", facts=facts
+            "findings", "warn", text, "sentinelctl doctor -o json, or sentinelctl rules explain RESOURCE", facts=facts
         )
     if idle and scene.counted_s >= FRESH_S:
         yield _idle(scene, idle)
@@ -109,4 +109,4 @@ def _idle(scene: Scene, idle: Sequence[str]) -> Check:
     names = ", ".join(idle[:MOST_NAMES]) + (f" and {len(idle) - MOST_NAMES} more" if len(idle) > MOST_NAMES else "")
     text = f"{plural(len(idle), 'resource')} with rules had no call in {age(scene.counted_s)}: {names}"
     step = f"sentinelctl rules explain {idle[0]}    (says what was seen instead)"
-    return Check("rules", "warn", text, step, facts={"neverCalled": list(idle[:MOST_FACTS])})
+    return Check("findings", "warn", text, step, facts={"neverCalled": list(idle[:MOST_FACTS])})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
 
 from sentinel_core import datasources
 from sentinel_core.cli.app import App
@@ -16,17 +15,8 @@ from sentinel_core.datasources.contract import (
     Item,
     Readable,
     Reading,
-    Written,
 )
-from sentinel_core.rules import KINDS, Kind, Provenance, Revision, SourceText
-
-
-class Rewindable(Readable, HasHistory, Protocol):
-    """A store that can be rolled back: it remembers, and it can be written."""
-
-    def write(
-        self, item: Item, texts: tuple[SourceText, ...], *, expected: str | None, provenance: Provenance
-    ) -> Written: ...
+from sentinel_core.rules import KINDS, Kind, Revision
 
 
 @contextmanager
@@ -52,18 +42,18 @@ def store_uris(app: App) -> tuple[str, ...]:
 
 
 @contextmanager
-def history_store(app: App, uri: str | None, kind: Kind | None) -> Iterator[tuple[Rewindable, Item]]:
-    """The store with a memory that a command means: `--store`, or the first configured one that has a history."""
-    for candidate in (uri,) if uri else store_uris(app):
-        with opened(app, candidate) as source:
-            if isinstance(source, HasHistory):
-                yield source, the_item(source, kind)  # type: ignore[misc]  # both protocols, seen at run time only
-                return
-    named = uri and datasources.mask_uri(uri)
-    raise CommandError(
-        f"{named} keeps no history" if named else "none of the configured stores keeps a history",
-        next_step="use a Git store: git+file:///path/of/repository?ref=main&path=rules",
-    )
+def history_store(app: App, uri: str | None, kind: Kind | None) -> Iterator[tuple[Readable, Item]]:
+    """The store that a command about the past means: `--store`, or the first configured one that has a history; where
+    none has, the first one, whose past the audit store may know."""
+    uris = (uri,) if uri else store_uris(app)
+    chosen = uris[0] if len(uris) == 1 else next((each for each in uris if _remembers(app, each)), uris[0])
+    with opened(app, chosen) as source:
+        yield source, the_item(source, kind)
+
+
+def _remembers(app: App, uri: str) -> bool:
+    with opened(app, uri) as source:
+        return isinstance(source, HasHistory)
 
 
 def the_item(source: Readable, kind: Kind | None) -> Item:

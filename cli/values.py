@@ -39,7 +39,7 @@ def of(command: click.Command, parameter: click.Parameter) -> Callable[[App, str
 def answer(values: Callable[[App, str], Items], context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """What was found before something failed; it is not told that something did."""
     found: list[CompletionItem[str]] = []
-    with suppress(Exception), context.scope(cleanup=False):
+    with suppress(Exception):
         for each in values(context.ensure_object(App), incomplete):
             found.append(each)  # noqa: PERF402 -- what came before a failure is kept
     return matching(found, incomplete)
@@ -48,10 +48,9 @@ def answer(values: Callable[[App, str], Items], context: click.Context, incomple
 def _soon(items: Items) -> list[CompletionItem[str]]:
     """What a store has said within `WAIT_S`, however long it takes."""
     found: list[CompletionItem[str]] = []
-    context = click.get_current_context()
 
     def ask() -> None:
-        with suppress(Exception), context.scope(cleanup=False):
+        with suppress(Exception), click.Context(click.Command("complete")):  # what is opened ends with it
             for each in items:
                 found.append(each)  # noqa: PERF402 -- as above
 
@@ -168,7 +167,7 @@ def _numbers(app: App) -> Items:
     from sentinel_core.cli.stores import history_store
 
     with history_store(app, None, None) as (source, its):
-        for number, line in past(app, source, its).lines.items():
+        for number, line in reversed(past(app, source, its).lines.items()):
             provenance = line.revision.provenance
             yield item(str(number), provenance.reason or (provenance.message or "").partition("\n")[0])
 

@@ -9,7 +9,7 @@ SENTINEL=1.8.9 # the Java one, which reads and enforces what is published here
 NACOS_CLIENT=2.5.1 # its own, 1.4.2, does not speak to Nacos 3
 OPENSEARCH=2.19.6 # the last that runs on Java 17
 ETCD_VERSION=v3.7.3 # Debian's is an older one; tests run against both
-PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl" # COMMAND:PACKAGE
+PACKAGES="redis-server:redis-server prometheus:prometheus etcd:etcd-server etcdctl:etcd-client openssl:openssl zsh:zsh fish:fish" # COMMAND:PACKAGE
 
 get_services() {
     get_packages

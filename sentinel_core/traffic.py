@@ -4,7 +4,6 @@ counted anyway. Nothing here is in the way of a call.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_RULED: Final = 500
 """Resources with rules of their own that are told with their rules, those with most calls first."""
-MOST_OTHERS: Final = 1000
+MOST_OTHERS: Final = 500
 """Resources without a rule, of which name and calls are told, those with most calls first."""
 MOST_PARTS: Final = 20
 """Callers, and contexts, of a resource that are told, those with most calls first."""
@@ -82,7 +81,7 @@ class Traffic:
         self._seen = {resource: self._seen.get(resource) or _Seen() for resource in resources}
         for resource in resources:
             self._look(resource, now)
-        named = {resource for resource, plan in list(plans.items()) if _is_named(plan)}
+        named = {resource for resource, plan in list(plans.items()) if plan.checkers and _is_named(plan)}
         ruled = self._busiest(named, MOST_RULED)
         others = self._busiest(self._seen.keys() - named, MOST_OTHERS)
         since, before = self._marks[0]
@@ -133,7 +132,9 @@ class Traffic:
             "lately": {
                 "passed": seen.passed - passed,
                 "blocked": seen.blocked - blocked,
-                "blockedBy": dict(Counter(seen.by) - Counter(by)),
+                "blockedBy": {
+                    kind: count - by.get(kind, 0) for kind, count in seen.by.items() if count > by.get(kind, 0)
+                },
             },
         }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -12,6 +13,31 @@ from sentinel_core.audit.store.contract import AuditStore
 
 Ends = Mapping[str, int]
 """The number of the last event that is meant, by source."""
+
+
+OVERTAKEN = "another purge of this store has been recorded meanwhile; this one removed nothing"
+"""What `record_purge` says of the second of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The first event of a chain that is too young to leave, where older ones stand behind it and so must wait."""
+
+    source: str
+    number: int
+    time: datetime
+    waiting: int
+    """How many those are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What is old enough to leave a store."""
+
+    ends: Ends
+    """How far each chain consists of old events alone."""
+    holders: Sequence[Holder]
+    """Where that is not as far as there are old events."""
 
 
 @runtime_checkable
@@ -25,12 +51,13 @@ class PurgingStore(AuditStore, ChainedStore, Protocol):
         """Takes an event of type PURGED as the record that counts. Raises PurgeFailed where `after` is not the last
         one any more."""
 
-    def expired(self, before: datetime) -> Ends:
-        """How far each chain consists of events of before that time alone."""
+    def expired(self, before: datetime, *, future: datetime | None = None) -> Expired:
+        """How far each chain consists of events of before that time. Those of `future` or later hold nothing back
+        where that is given: they count as old where an old one stands behind them."""
 
     def linked(self, ends: Ends) -> Iterator[Linked]:
-        """The events up to those ends, in the order of arrival; each page is a transaction of its own."""
+        """The events up to those ends, those of a source in the order of their numbers, read page by page."""
 
     def remove(self, ends: Ends) -> Iterator[int]:
-        """Takes the same events away, in short transactions, and tells after each how many those were. Their ids stay
-        known: an event that comes again is no new one."""
+        """Takes the same events away, in short steps, and tells after each how many those were. At any moment the rest
+        of a source has no gap. Their ids stay known: an event that comes again is no new one."""

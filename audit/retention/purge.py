@@ -11,7 +11,7 @@ removed yet or not: `verify` expects none of them and the next purge removes wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from sentinel_core.audit.errors import PurgeFailed
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.lease import Lease
-from sentinel_core.audit.retention.contract import Ends, PurgingStore
+from sentinel_core.audit.retention.contract import Ends, Holder, PurgingStore
 from sentinel_core.audit.retention.record import PurgeRecord, Segment, purged, read_record
 from sentinel_core.audit.retention.segment import digest_of, flush_folder, write_segment
 from sentinel_core.audit.signing import SigningKey
@@ -36,6 +36,8 @@ class Plan:
     """The last event of each source that is concerned."""
     counts: Mapping[str, int]
     """How many events of each."""
+    holders: Sequence[Holder]
+    """What keeps old events from leaving."""
     last: Event | None
     """The record of the last purge."""
     record: PurgeRecord | None
@@ -68,47 +70,54 @@ class Statement:
     key: SigningKey | None = field(default=None, repr=False)
 
 
-def plan(store: PurgingStore, before: datetime) -> Plan:
-    """Reads only. Raises StoreUnavailable; EventInvalid where the record of the last purge is none."""
+def plan(store: PurgingStore, before: datetime, *, future: datetime | None = None) -> Plan:
+    """Reads only. Events of `future` or later hold nothing back, where that is given.
+
+    Raises StoreUnavailable; EventInvalid where the record of the last purge is none.
+    """
     last = store.last_purge()
     record = None if last is None else read_record(last)
     gone = {head.source: head.number for head in record.chains} if record else {}
-    ends = {source: end for source, end in store.expired(before).items() if end > gone.get(source, 0)}
+    found = store.expired(before, future=future)
+    ends = {source: end for source, end in found.ends.items() if end > gone.get(source, 0)}
     counts = {source: end - gone.get(source, 0) for source, end in ends.items()}
-    return Plan(before, ends, counts, last, record)
+    return Plan(before, ends, counts, found.holders, last, record)
 
 
-def purge(store: PurgingStore, before: datetime, folder: Path, statement: Statement) -> Purged:
-    """Moves the events of before that time into a segment in `folder`.
+def purge(
+    store: PurgingStore, before: datetime, folder: Path, statement: Statement, *, future: datetime | None = None
+) -> Purged:
+    """Moves the events of before that time into a segment in `folder`; `future` as for `plan`.
 
     Raises PurgeFailed, StoreUnavailable, EventInvalid.
     """
     lease = Lease(folder / ".purge.lock")
     try:
         if not lease.acquire():
-            raise PurgeFailed(f"another purge writes to {folder} now; wait until it has ended")
-        return _purge(store, before, folder, statement)
+            raise PurgeFailed(
+                f"another purge writes to {folder} now", next_step="wait until it has ended, then run it again"
+            )
+        return _purge(store, plan(store, before, future=future), folder, statement)
     except OSError as error:
         raise PurgeFailed(
-            f"{folder}: {error.strerror or error}; give --to a folder that this user may write"
+            f"{folder}: {error.strerror or error}", next_step="give --to a folder that this user may write"
         ) from error
     finally:
         lease.release()
 
 
-def _purge(store: PurgingStore, before: datetime, folder: Path, statement: Statement) -> Purged:
+def _purge(store: PurgingStore, planned: Plan, folder: Path, statement: Statement) -> Purged:
     for left in folder.glob(".audit-*.part"):  # by one that was killed: the lease is ours
         left.unlink()
-    planned = plan(store, before)
     removed = _finish(store, planned.record, folder)
     if not planned.ends:
         return Purged(None, None, removed)
     begins = {head.source: head for head in planned.record.chains} if planned.record else {}
     earlier = planned.record.segments if planned.record else ()
-    segment = write_segment(folder, len(earlier) + 1, _sound(store.linked(planned.ends), begins))
+    segment = write_segment(folder, len(earlier) + 1, _sound(store.linked(planned.ends), begins, planned.ends))
     record = purged(
         environment=statement.environment,
-        before=before if planned.record is None else max(before, planned.record.before),
+        before=planned.before if planned.record is None else max(planned.before, planned.record.before),
         at=statement.at,
         by=statement.by,
         reason=statement.reason,
@@ -134,21 +143,29 @@ def _finish(store: PurgingStore, record: PurgeRecord | None, folder: Path) -> in
     path = folder / segment.file
     if not path.is_file() or digest_of(path) != segment.sha256:
         raise PurgeFailed(
-            f"an earlier purge was cut off, and its segment {segment.file} is not in {folder} as it was sealed; "
-            "nothing was removed: give --to the folder that it is in"
+            f"an earlier purge has not ended, and its segment {segment.file} is not in {folder} as it was sealed; "
+            "nothing was removed",
+            next_step="give --to the folder that it is in; where it runs on another machine, wait until it has ended",
         )
     return sum(store.remove(ends))
 
 
-def _sound(events: Iterable[Linked], begins: dict[str, Head]) -> Iterator[Linked]:
-    """Lets events pass that follow one another as they were written; `begins` moves along with them."""
+def _sound(events: Iterable[Linked], begins: dict[str, Head], ends: Ends) -> Iterator[Linked]:
+    """Lets events pass that follow one another as they were written, up to `ends`; `begins` moves along with them."""
     for event in events:
         source = event.source
         before = begins.get(source) or Head(source, 0, START)
         if not event.is_whole() or event.number != before.number + 1 or event.previous != before.hash:
-            raise PurgeFailed(
-                f"event {event.number} of {source} is not as it was written, or others are missing before it, so "
-                "nothing was purged; sentinelctl audit verify says what is wrong"
-            )
+            raise _not_sound(source, event.number)
         begins[source] = Head(source, event.number, event.hash)
         yield event
+    for source, end in ends.items():
+        if source not in begins or begins[source].number != end:
+            raise _not_sound(source, end)
+
+
+def _not_sound(source: str, number: int) -> PurgeFailed:
+    return PurgeFailed(
+        f"event {number} of {source} is not as it was written, or others are missing before it, so nothing was purged",
+        next_step="sentinelctl audit verify    (says what is wrong)",
+    )

@@ -50,7 +50,8 @@ def write_segment(folder: Path, place: int, events: Iterable[Linked]) -> Segment
         flush_folder(folder)
     except OSError as error:
         raise PurgeFailed(
-            f"{folder}: {error.strerror or error}; give --to a folder that this user may write, on a disk with room"
+            f"{folder}: {error.strerror or error}",
+            next_step="give --to a folder that this user may write, on a disk with room",
         ) from error
     finally:
         part.unlink(missing_ok=True)

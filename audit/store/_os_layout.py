@@ -18,7 +18,7 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sentinel_core.audit.chain import COLUMNS, ROW, START, link, link_new
+from sentinel_core.audit.chain import COLUMNS, ROW, START, Linked, link, link_new
 from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.indexing import Indexed
 from sentinel_core.audit.instants import milliseconds, rfc3339
@@ -60,6 +60,9 @@ FIELDS = {
 """Columns of the chain."""
 NUMBER, PREVIOUS, HASH = "event.sequence", "sentinel.previous", "event.hash"
 ROWS, DATA = "sentinel.rows", "event.original"
+GONE = {FIELDS["type"]: "sentinel.audit.removed"}
+"""All that is left of the document of a purged event. It holds the id: a writer that slept since it claimed the event
+would make it again otherwise."""
 LISTS = {
     "resource": "sentinel.resource",
     "field": "sentinel.field",
@@ -268,17 +271,35 @@ def row_of(head: EventHead, row: Sequence[Any] | None) -> Row:
 def computed(held: Mapping[str, Any]) -> bytes | None:
     """The hash that a document must have; None where it is not one that an event makes."""
     try:
-        head, rows, number = head_of(held), rows_of(held), held[NUMBER]
-        told = {name: value for name, value in held.items() if name not in {ROWS, DATA, HASH}}
-        previous = bytes.fromhex(held[PREVIOUS])
-        data = unpacked(held[DATA])
-        if told != _held(head, rows, number, previous, len(data)) or not all(
-            type(held[FIELDS[name]]) is bool for name in _FLAGS
-        ):
-            return None
-        return link(previous, number, data, _columns(head, milliseconds(head.time)), rows)
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error, OverflowError, RecursionError):
+        return link(*_covered(held))
+    except _NO_EVENT:
         return None
+
+
+def linked_of(held: Mapping[str, Any]) -> Linked:
+    """An event with its link, without sightings. Nothing of one that is not as it was written: then its hash tells."""
+    try:
+        previous, number, data, columns, rows = _covered(held)
+        made = bytes.fromhex(held[HASH])
+    except _NO_EVENT:
+        return Linked(held.get(NUMBER, 0), b"", b"", (held.get(FIELDS["id"]), held.get(FIELDS["source"])), (), b"", ())
+    return Linked(number, previous, made, tuple(columns), tuple(map(tuple, rows)), data, ())
+
+
+_NO_EVENT = (ValueError, TypeError, KeyError, AttributeError, zlib.error, OverflowError, RecursionError)
+
+
+def _covered(held: Mapping[str, Any]) -> tuple[bytes, int, bytes, list[str | int | None], list[list[Any]]]:
+    """What `link` takes. Raises one of _NO_EVENT for a document that no event makes."""
+    head, rows, number = head_of(held), rows_of(held), held[NUMBER]
+    told = {name: value for name, value in held.items() if name not in {ROWS, DATA, HASH}}
+    previous = bytes.fromhex(held[PREVIOUS])
+    data = unpacked(held[DATA])
+    if told != _held(head, rows, number, previous, len(data)):
+        raise ValueError("it is found by other words than it holds")
+    if not all(type(held[FIELDS[name]]) is bool for name in _FLAGS):
+        raise TypeError("flags are booleans")
+    return previous, number, data, _columns(head, milliseconds(head.time)), rows
 
 
 def packed(data: bytes) -> str:

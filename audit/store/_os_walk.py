@@ -8,7 +8,7 @@ from typing import Any
 
 from sentinel_core.audit.chain import Entry, Head, Page
 from sentinel_core.audit.store._os_client import Client
-from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, NUMBER, PREVIOUS, Names, computed
+from sentinel_core.audit.store._os_layout import DATA, FIELDS, GONE, HASH, NUMBER, PREVIOUS, Names, computed
 from sentinel_core.audit.store._os_records import Record, read_records, record_of
 
 _FIRST_PAGE, _MOST = 200, 2000
@@ -41,23 +41,23 @@ def walk(client: Client, names: Names, heads: Sequence[Head]) -> Iterator[Page]:
     """Up to `heads`, then what else is there: nothing, or what arrived meanwhile, or what somebody put there."""
     client.call("POST", f"/{names.events}/_refresh?ignore_unavailable=true", allowed=(404,))
     met = dict.fromkeys((head.source for head in heads), 0)
-    pager = _Pager(client, names)
-    for span in _spans(heads):
-        for hits in pager.pages(_within(span)):
+    pager = Pager(client, names)
+    for query in queries(client, names, {head.source: head.number for head in heads}):
+        for hits in pager.pages(query):
             for hit in hits:
                 source = hit["_source"].get(_SOURCE)
                 if isinstance(source, str):
                     met[source] = met.get(source, 0) + 1
             yield _page(hits)
     numbers = {head.source: head.number for head in heads}
-    for source, count in _counts(client, names):
+    for source, count, _ in _sources(client, names):
         if count == met.get(source, 0):
             continue
         rest: dict[str, Any] = {"filter": [{"term": {_SOURCE: source}}]}
         if source in numbers:
             rest["must_not"] = [{"range": {NUMBER: {"gte": 1, "lte": numbers[source]}}}]
         yield from _strangers(client, names, source, pager.pages({"bool": rest}))
-    for hits in pager.pages({"bool": {"must_not": [{"exists": {"field": _SOURCE}}]}}):
+    for hits in pager.pages({"bool": {"must_not": [{"exists": {"field": _SOURCE}}, {"term": GONE}]}}):
         yield _page(hits)
 
 
@@ -75,47 +75,44 @@ def _is_between(number: Any, record: Record, last: Any) -> bool:
     return isinstance(number, int) and isinstance(last, int) and 0 < number <= max(last, record.number)
 
 
-def _spans(heads: Sequence[Head]) -> Iterator[list[tuple[str, int, int]]]:
-    """Numbers of sources, a page of them at a time; several small chains together."""
-    span: list[tuple[str, int, int]] = []
+def queries(client: Client, names: Names, ends: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """For the events up to these numbers, source by source; each finds some 2000, several small chains together."""
+    firsts = {source: max(1, first) for source, _, first in _sources(client, names) if first is not None}
+    span: list[dict[str, Any]] = []
     size = 0
-    for head in heads:
-        for first in range(1, head.number + 1, _MOST):
-            last = min(head.number, first + _MOST - 1)
+    for source, end in sorted(ends.items()):
+        for first in range(firsts.get(source, end + 1), end + 1, _MOST):
+            last = min(end, first + _MOST - 1)
             if span and (size + last - first + 1 > _MOST or len(span) == 500):
-                yield span
+                yield {"bool": {"should": span, "minimum_should_match": 1}}
                 span, size = [], 0
-            span.append((head.source, first, last))
+            own = [{"term": {_SOURCE: source}}, {"range": {NUMBER: {"gte": first, "lte": last}}}]
+            span.append({"bool": {"filter": own}})
             size += last - first + 1
     if span:
-        yield span
+        yield {"bool": {"should": span, "minimum_should_match": 1}}
 
 
-def _within(span: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
-    each = [
-        {"bool": {"filter": [{"term": {_SOURCE: source}}, {"range": {NUMBER: {"gte": first, "lte": last}}}]}}
-        for source, first, last in span
-    ]
-    return {"bool": {"should": each, "minimum_should_match": 1}}
+class Pager:
+    """As many documents at a time as their size lets, by source and number."""
 
-
-class _Pager:
-    """As many documents at a time as their size lets."""
-
-    def __init__(self, client: Client, names: Names) -> None:
+    def __init__(self, client: Client, names: Names, *, places: bool = False, only: Sequence[str] = ()) -> None:
+        """`places`: with `_index` and `_id`; `only` these members of a document, where any are named."""
+        fields = ["_source", "sort", *(("_index", "_id") if places else ())]
+        self._path = f"/{names.events}/_search?filter_path={','.join(f'hits.hits.{name}' for name in fields)}"
+        self._only = {"_source": list(only)} if only else {}
         self._client = client
-        self._names = names
         self._size = _FIRST_PAGE
 
     def pages(self, query: dict[str, Any]) -> Iterator[Hits]:
         asked: dict[str, Any] = {
+            **self._only,
             "query": query,
             "sort": [{_SOURCE: {"order": "asc", "missing": "_last"}}, {NUMBER: "asc"}, {HASH: "asc"}],
         }
-        path = f"/{self._names.events}/_search?filter_path=hits.hits._source,hits.hits.sort"
         while True:
             asked["size"] = size = self._size
-            _, told = self._client.call("POST", path, asked)
+            _, told = self._client.call("POST", self._path, asked)
             hits = told.get("hits", {}).get("hits", [])
             if hits:
                 yield hits
@@ -126,15 +123,21 @@ class _Pager:
             self._size = min(_MOST, 2 * size) if weight < _PAGE_CHARACTERS else max(1, size // 2)
 
 
-def _counts(client: Client, names: Names) -> Iterator[tuple[str, int]]:
-    """How many documents each source has."""
+def _sources(client: Client, names: Names) -> Iterator[tuple[str, int, int | None]]:
+    """How many documents each source has, and the first of their numbers."""
+    for bucket in by_source(client, names, {"first": {"min": {"field": NUMBER}}}):
+        first = bucket["first"]["value"]
+        yield bucket["key"]["source"], bucket["doc_count"], None if first is None else int(first)
+
+
+def by_source(client: Client, names: Names, told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What aggregations tell of the documents of each source."""
     sources: dict[str, Any] = {"size": 1000, "sources": [{"source": {"terms": {"field": _SOURCE}}}]}
     while True:
-        asked = {"size": 0, "aggs": {"counts": {"composite": sources}}}
-        _, told = client.call("POST", f"/{names.events}/_search", asked)
-        found = told.get("aggregations", {}).get("counts", {})
-        for bucket in found.get("buckets", ()):
-            yield bucket["key"]["source"], bucket["doc_count"]
+        asked = {"size": 0, "aggs": {"each": {"composite": sources, "aggs": told}}}
+        _, answer = client.call("POST", f"/{names.events}/_search", asked)
+        found = answer.get("aggregations", {}).get("each", {})
+        yield from found.get("buckets", ())
         if "after_key" not in found:
             return
         sources["after"] = found["after_key"]

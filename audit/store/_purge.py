@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from sentinel_core.audit.chain import Linked
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.retention.contract import Ends
+from sentinel_core.audit.instants import from_milliseconds
+from sentinel_core.audit.retention.contract import Ends, Expired, Holder
 from sentinel_core.audit.store._linked import read_linked
 
 LAST_PURGE = """
@@ -30,19 +32,26 @@ _REMOVE = (
 )
 
 
-def expired(database: Database, before_ms: int) -> dict[str, int]:
+def expired(database: Database, before_ms: int, future_ms: float) -> Expired:
     """See `PurgingStore`. Reads no more than what arrived up to the last event of before that time."""
     ends: dict[str, int] = {}
-    held: set[str] = set()
+    held: dict[str, tuple[int, int]] = {}
+    waiting: Counter[str] = Counter()
     for span in _spans(database, "WHERE time < ?", before_ms):
         with database.read() as connection:
             found = connection.execute(_BETWEEN, span).fetchall()
         for source, number, time in found:
-            if time >= before_ms:
-                held.add(source)
-            elif source not in held:
+            if before_ms <= time < future_ms:
+                held.setdefault(source, (number, time))
+            elif time < before_ms and source in held:
+                waiting[source] += 1
+            elif time < before_ms:
                 ends[source] = number
-    return ends
+    holders = [
+        Holder(source, held[source][0], from_milliseconds(held[source][1]), count)
+        for source, count in sorted(waiting.items())
+    ]
+    return Expired(ends, holders)
 
 
 def linked(database: Database, ends: Ends) -> Iterator[Linked]:

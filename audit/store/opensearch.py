@@ -9,14 +9,16 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Wanted
+from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.retention.contract import Ends, Expired
 from sentinel_core.audit.store._os_arrival import arrived
 from sentinel_core.audit.store._os_client import Client, encode
 from sentinel_core.audit.store._os_inspect import inspect
@@ -32,6 +34,8 @@ from sentinel_core.audit.store._os_layout import (
     templates,
     unpacked,
 )
+from sentinel_core.audit.store._os_linked import links
+from sentinel_core.audit.store._os_purge import decide, expired, linked, read_last, remove
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_target import Target
@@ -46,6 +50,9 @@ _MOST_SIGHTINGS = 10_000
 _WHOLE_EVENTS = 64
 _FRESH_S = 1.0
 _WITHOUT_DATA = {"excludes": [DATA]}
+_THERE = {"exists": {"field": FIELDS["source"]}}
+"""What is left of purged events has none."""
+_DAMAGED = (ValueError, TypeError, KeyError, AttributeError, zlib.error)
 
 
 def from_uri(rest: str, *, read_only: bool) -> OpenSearchStore:
@@ -126,9 +133,7 @@ class OpenSearchStore:
             raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
         if not hits:
             return None
-        head, _ = self._read(hits[0]["_source"])
-        data = unpacked(hits[0]["_source"][DATA])
-        return restore_event(head.id, head.source, head.type, head.subject, head.time, data)
+        return self._whole(hits[0]["_source"])
 
     def arrived(self, query: Query) -> Page:
         """See `ArrivalStore`; source by source, as there is no other order of arrival."""
@@ -150,9 +155,8 @@ class OpenSearchStore:
         ids = {"terms": {FIELDS["id"]: sorted({head.id for head in heads})}}
         asked = {"query": {"bool": {"filter": [ids]}}, "sort": [{name: "asc"} for name in ORDER]}
         for held in self._events(asked, None, _WHOLE_EVENTS):
-            head, _ = self._read(held)
-            data = unpacked(held[DATA])
-            found[head.id, head.source] = restore_event(head.id, head.source, head.type, head.subject, head.time, data)
+            event = self._whole(held)
+            found[event.id, event.source] = event
         return [found[head.id, head.source] for head in heads if (head.id, head.source) in found]
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
@@ -199,7 +203,7 @@ class OpenSearchStore:
     def count(self) -> int:
         """See `AuditStore`."""
         self._refresh()
-        _, told = self._client.call("POST", f"/{self._names.events}/_count")
+        _, told = self._client.call("POST", f"/{self._names.events}/_count", {"query": _THERE})
         self._check_it_exists(told)
         return int(told["count"])
 
@@ -216,6 +220,8 @@ class OpenSearchStore:
     def _hits(self, asked: dict[str, Any], index: str | None = None) -> Sequence[Mapping[str, Any]]:
         self._refresh()
         path = f"/{index or self._names.events}/_search?ignore_unavailable=true"
+        if index is None:
+            asked = {**asked, "query": {"bool": {"filter": [asked["query"], _THERE]}}}
         _, told = self._client.call("POST", path, {**asked, "track_total_hits": False})
         if index is None:
             self._check_it_exists(told)
@@ -226,11 +232,18 @@ class OpenSearchStore:
         """An event and its rows."""
         try:
             return head_of(held), rows_of(held)
-        except (ValueError, TypeError, KeyError, zlib.error) as error:
-            name = f"{held.get(FIELDS['id'])!r:.80}"
-            raise StoreUnavailable(
-                f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify"
-            ) from error
+        except _DAMAGED as error:
+            raise self._damaged(held) from error
+
+    def _whole(self, held: Mapping[str, Any]) -> Event:
+        try:
+            return _event(held)
+        except _DAMAGED as error:
+            raise self._damaged(held) from error
+
+    def _damaged(self, held: Mapping[str, Any]) -> StoreUnavailable:
+        name = f"{held.get(FIELDS['id'])!r:.80}"
+        return StoreUnavailable(f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify")
 
     def _refresh_state(self) -> None:
         """Sightings of others, too; a story asks for those of many events in a row."""
@@ -267,6 +280,53 @@ class OpenSearchStore:
         """See `InspectableStore`."""
         return inspect(self._client, self._names)
 
+    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+        """See `LinkedStore`."""
+        return links(lambda asked: [hit["_source"] for hit in self._hits(asked)], heads, most_bytes)
+
+    # -- purging -------------------------------------------------------------------------------------------------------
+
+    def last_purge(self) -> Event | None:
+        """See `PurgingStore`: as it stands in its chain, and until it does as it was decided."""
+        decided = read_last(self._client, self._names).event
+        if decided is None:
+            return None
+        own = [{"term": {FIELDS[name]: getattr(decided, name)}} for name in ("id", "source")]
+        hits = self._hits({"query": {"bool": {"filter": own}}, "size": 1})
+        if not hits:
+            return decided
+        try:
+            return _event(hits[0]["_source"])
+        except _DAMAGED:
+            return replace(decided, data=b"")  # it is there, and says nothing
+
+    def record_purge(self, event: Event, *, after: Event | None) -> None:
+        """See `PurgingStore`."""
+        decide(self._client, self._names, event, after)
+        self.ingest([event])
+
+    def expired(self, before: datetime, *, future: datetime | None = None) -> Expired:
+        """See `PurgingStore`."""
+        self._wrote = True
+        return expired(self._client, self._names, self.heads(), before, future)
+
+    def linked(self, ends: Ends) -> Iterator[Linked]:
+        """See `PurgingStore`."""
+        return linked(self._client, self._names, ends)
+
+    def remove(self, ends: Ends) -> Iterator[int]:
+        """See `PurgingStore`. First the record goes into its chain, where a purge was cut off before it did."""
+        decided = read_last(self._client, self._names).event
+        if decided is not None:
+            self.ingest([decided])
+        yield from remove(self._client, self._names, ends)
+
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._client.close()
+
+
+def _event(held: Mapping[str, Any]) -> Event:
+    """Raises one of _DAMAGED."""
+    head = head_of(held)
+    return restore_event(head.id, head.source, head.type, head.subject, head.time, unpacked(held[DATA]))

@@ -4,6 +4,7 @@ a resource reads a few index pages and never a list of 10,000 rules."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import zlib
@@ -20,7 +21,7 @@ from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, 
 from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
-from sentinel_core.audit.retention.contract import Ends
+from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._packing import unpack
@@ -121,16 +122,16 @@ class SqliteStore:
         with self._database.write() as connection:
             found = connection.execute(LAST_PURGE).fetchone()
             if (found and found[0]) != (after and after.id):
-                raise PurgeFailed("another purge of this store has ended meanwhile; nothing was removed, run it again")
+                raise PurgeFailed(OVERTAKEN, next_step="run it again")
             writer = Writer(connection, [read])
             writer.add(read)
             writer.flush()
             connection.execute(RECORD, (event.id, event.source))
 
-    def expired(self, before: datetime) -> Ends:
+    def expired(self, before: datetime, *, future: datetime | None = None) -> Expired:
         """See `PurgingStore`."""
         self._check_it_exists()
-        return expired(self._database, milliseconds(before))
+        return expired(self._database, milliseconds(before), math.inf if future is None else milliseconds(future))
 
     def linked(self, ends: Ends) -> Iterator[Linked]:
         """See `PurgingStore`."""

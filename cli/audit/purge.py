@@ -24,7 +24,10 @@ from sentinel_core.cli.audit.common import opened, zone_option
 from sentinel_core.cli.exits import BadSettings, CommandError
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View, table
-from sentinel_core.cli.text import Span, plural
+from sentinel_core.cli.text import Span, plural, visible
+
+TOLD = 10
+"""Sources whose old events wait, each told by itself."""
 
 
 @click.command()
@@ -38,11 +41,18 @@ from sentinel_core.cli.text import Span, plural
     help="Folder of the sealed segments; the same each time.",
 )
 @click.option("--reason", type=WORDS, metavar="TEXT", help="Why; it stands in the record of the purge.")
+@click.option(
+    "--with-future",
+    is_flag=True,
+    help="Let events that are dated in the future hold nothing back; they go where older ones stand behind them.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be purged and change nothing.")
 @zone_option
 @output_options
 @pass_app
-def purge(app: App, moment: str, folder: Path, reason: str | None, dry_run: bool, zone: str | None) -> None:
+def purge(
+    app: App, moment: str, folder: Path, reason: str | None, with_future: bool, dry_run: bool, zone: str | None
+) -> None:
     """Move events of before TIME out of the audit store, into a sealed segment.
 
     \b
@@ -51,18 +61,22 @@ def purge(app: App, moment: str, folder: Path, reason: str | None, dry_run: bool
 
     The segment holds them whole, with their links; `audit verify` walks through both. The purge itself
     is an event, signed where audit.signingKey is set. It may be cut off at any time: the next one goes on.
+    A chain leaves from its first event on, so what stands behind a younger event waits; which one that is is told.
     """
-    before = since(moment, now=utc_now(), zone=zone_named(zone)).start
+    now = utc_now()
+    before, future = since(moment, now=now, zone=zone_named(zone)).start, now if with_future else None
     with opened(app) as store:
-        planned = plan(_purging(store), before)
+        planned = plan(_purging(store), before, future=future)
     app.out.say(_planned(planned))
+    for note in (*_held(planned, now), *_elsewhere(planned, folder)):
+        app.out.say(f"note: {note}")
     done = None
     if not dry_run:
         if planned.events and not app.confirm(f"Move them to {folder} and remove them from the store?"):
             raise CommandError(
                 "not confirmed; nothing was changed", next_step="run it again and answer y, or add --yes"
             )
-        done = _run(app, before, folder, reason)
+        done = _run(app, planned.before, folder, reason, future)
     app.out.show(_view(planned, done))
     app.out.say(_summary(done, folder))
 
@@ -70,12 +84,12 @@ def purge(app: App, moment: str, folder: Path, reason: str | None, dry_run: bool
 def _purging(store: object) -> PurgingStore:
     if not isinstance(store, PurgingStore):
         raise BadSettings(
-            "the audit store of the settings cannot be purged by this version", next_step="use a store of sqlite:///"
+            "the audit store of the settings cannot be purged", next_step="use one of sqlite:/// or opensearch://"
         )
     return store
 
 
-def _run(app: App, before: datetime, folder: Path, reason: str | None) -> Purged:
+def _run(app: App, before: datetime, folder: Path, reason: str | None, future: datetime | None) -> Purged:
     settings = app.settings.audit
     key = None if settings.signing_key is None else SigningKey.from_pem(settings.signing_key)
     if key is None:
@@ -84,7 +98,7 @@ def _run(app: App, before: datetime, folder: Path, reason: str | None) -> Purged
     with closing(open_store(settings.store)) as opened_store:
         store = _purging(opened_store)
         with app.out.waiting("sealing and removing events"):
-            done = run(store, before, folder, statement)
+            done = run(store, before, folder, statement, future=future)
         if key is not None and settings.checkpoints is not None and done.record is not None:
             append(Path(settings.checkpoints), signed(store.heads(), key, utc_now()))
     return done
@@ -107,6 +121,32 @@ def _planned(planned: Plan) -> str:
     )
 
 
+def _held(planned: Plan, now: datetime) -> Iterator[str]:
+    """What keeps old events from leaving, the longest first."""
+    holders = sorted(planned.holders, key=lambda holder: holder.time, reverse=True)
+    for holder in holders[:TOLD]:
+        text = f"event {holder.number} of {visible(holder.source)} is of {rfc3339(holder.time)}"
+        waiting = f"{plural(holder.waiting, 'older event')} behind it"
+        if holder.time > now:
+            yield f"{text}, in the future: {waiting} stay for as long; --with-future takes them"
+        else:
+            yield f"{text}: {waiting} stay until that is purged, too"
+    if len(holders) > TOLD:
+        yield f"{plural(len(holders) - TOLD, 'other source')} wait as well; -o json names them"
+
+
+def _elsewhere(planned: Plan, folder: Path) -> Iterator[str]:
+    """Where the segments of earlier purges are not beside the one that is made."""
+    segments = planned.record.segments if planned.record is not None else ()
+    missing = [segment.file for segment in segments if not (folder / segment.file).is_file()]
+    if missing:
+        count = f"{plural(len(missing), 'segment')} of earlier purges"
+        yield (
+            f"{count} not in {folder} ({missing[-1]}): `audit verify --segments` needs all in one folder, so move them "
+            "there, or give --to the folder that they are in"
+        )
+
+
 def _summary(done: Purged | None, folder: Path) -> str:
     if done is None:
         return "Dry run: nothing was changed. The same without --dry-run does it."
@@ -123,6 +163,10 @@ def _view(planned: Plan, done: Purged | None) -> View:
         "before": rfc3339(planned.before),
         "events": planned.events,
         "chains": chains,
+        "held": [
+            {"source": each.source, "number": each.number, "time": rfc3339(each.time), "waiting": each.waiting}
+            for each in planned.holders
+        ],
         "removed": 0 if done is None else done.removed,
         "segment": segment and {"file": segment.file, "sha256": segment.sha256, "events": segment.events},
         "record": done.record.id if done is not None and done.record is not None else None,

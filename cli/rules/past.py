@@ -12,7 +12,7 @@ import click
 
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError
-from sentinel_core.datasources.contract import HasHistory, Item, LooseVersions
+from sentinel_core.datasources.contract import HasHistory, Item, LooseVersions, Readable
 from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
@@ -146,14 +146,20 @@ def _texts(item: Item, sets: Mapping[Kind, RuleSet]) -> tuple[SourceText, ...]:
     return (SourceText(name, document(sets, name), "yaml"),)
 
 
-def past(app: App, source: HasHistory, item: Item) -> Past:
+def past(app: App, source: Readable, item: Item) -> Past:
     """Every revision that the store or the audit store knows. Without an audit store: what the store remembers.
 
-    What only the audit store has stands where it was told.
+    What only the audit store has stands where it was told. Raises CommandError where neither can know anything.
     """
     with app.out.waiting(f"reading the history of {item.key}"):
-        kept = list(reversed(source.history(item, limit=HISTORY_LIMIT)))
+        kept = _kept(source, item)
         audit, told, missing = _told(app, item)
+    if audit is None and not isinstance(source, HasHistory):
+        raise CommandError(
+            f"{source.uri} keeps no history, and the audit store cannot be asked: {missing}",
+            next_step="use a Git store: git+file:///path/of/repository?ref=main&path=rules, or write where the audit "
+            "store is into sentinel.yaml (audit: {store: …})",
+        )
     pairs, gone = _matched(source, kept, told)
     lines = []
     state: dict[Kind, EventHead] = {}
@@ -164,6 +170,14 @@ def past(app: App, source: HasHistory, item: Item) -> Past:
         elif event is not None:
             lines.append(Line(_outline(item, event), event, "audit", dict(state)))
     return Past(item, lines, audit, missing)
+
+
+def _kept(source: Readable, item: Item) -> list[Revision]:
+    """What the store remembers, oldest first; of one without a memory, what stands there."""
+    if isinstance(source, HasHistory):
+        return list(reversed(source.history(item, limit=HISTORY_LIMIT)))
+    reading = source.read(item)
+    return [reading] if isinstance(reading, Revision) else []
 
 
 def event_sources(item: Item) -> tuple[str, ...]:
@@ -189,7 +203,7 @@ def _told(app: App, item: Item) -> tuple[AuditStore | None, list[Told], str | No
 
 
 def _matched(
-    source: HasHistory, kept: Sequence[Revision], told: Sequence[Told]
+    source: Readable, kept: Sequence[Revision], told: Sequence[Told]
 ) -> tuple[list[tuple[Revision, Told | None]], list[Told]]:
     """Each revision of the store with what was told of it; what was told of others."""
     left = {each.version: each for each in told}
@@ -200,8 +214,19 @@ def _matched(
         if found is None and loose is not None:
             name = next((each for each in left if loose(each, revision.version)), "")
             found = left.pop(name, None)
+        if found is None and revision.observed:  # each host names it by what it saw itself
+            name = next((each.version for each in reversed(told) if _is_same(each, revision)), "")
+            found = left.pop(name, None)
         pairs.append((revision, found))
     return pairs, list(left.values())
+
+
+def _is_same(event: Told, revision: Revision) -> bool:
+    try:
+        sets = parse_revision(revision, tuple(event.heads))
+    except RuleRejected:
+        return False
+    return all(kind in sets and sets[kind].digest == head.new_digest for kind, head in event.heads.items())
 
 
 def _in_order(

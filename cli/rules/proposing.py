@@ -281,7 +281,9 @@ def confirm_plan(app: App, plan: Plan) -> None:
     confirm(app, question, typed, store=plan.store)
 
 
-def write(app: App, plan: Plan, source: Readable, again: str, *, command: str, under: str | None) -> list[Outcome]:
+def write(
+    app: App, plan: Plan, source: Readable, again: str, *, command: str = "publish", under: str | None = None
+) -> list[Outcome]:
     """Carries the plan out and says of each step what became of it. `again`: the command that finishes the job.
     `command` is what holds the lock meanwhile, `under` that of a person under which it is written.
 

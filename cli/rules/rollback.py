@@ -11,7 +11,7 @@ import click
 
 from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
-from sentinel_core.cli.exits import CommandError, Exit, UsageProblem
+from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
 from sentinel_core.cli.lock.holding import locked
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
@@ -23,9 +23,9 @@ from sentinel_core.cli.rules.options import kind_option, lock_option, store_opti
 from sentinel_core.cli.rules.past import Past, past
 from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
-from sentinel_core.cli.stores import Rewindable, history_store, present
+from sentinel_core.cli.stores import history_store, present
 from sentinel_core.cli.text import Span
-from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Reading, Writable, Written
+from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Readable, Reading, Writable, Written
 from sentinel_core.masking import mask_text, mask_uri
 from sentinel_core.publishing.make import freezes
 from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
@@ -130,8 +130,9 @@ def rollback(
         if done_before is not None:
             app.out.say(done_before)
             if open_revert:
-                newest = revisions[max(revisions)]
-                bad = source.at(item, str(newest.provenance.rollback_of))
+                newest = revisions[revisions.newest]
+                undone = revisions.number_of(str(newest.provenance.rollback_of))
+                bad = Absent("forgotten") if undone is None else revisions[undone]
                 reverting.open_revert(app, source, item, bad, newest, reason)
             return Exit.DONE
         standing = source.read(item)
@@ -177,7 +178,7 @@ def _rolled_back_before(revisions: Past) -> str | None:
 
 
 def _target(
-    source: Rewindable,
+    source: Readable,
     item: Item,
     revisions: Past,
     standing: Reading,
@@ -214,11 +215,11 @@ def _check_one_text(revisions: Past, standing: Reading, target: Revision, name: 
         )
 
 
-def _of_commit(source: Rewindable, item: Item, revisions: Past, commit: str) -> Revision:
+def _of_commit(source: Readable, item: Item, revisions: Past, commit: str) -> Revision:
     """Of the store, else of the audit store."""
     try:
         return present(at_revision(source, item, commit), source)
-    except UsageProblem:
+    except (UsageProblem, BadSettings):
         number = revisions.named(commit)
         if number is None:
             raise
@@ -243,7 +244,7 @@ def _steps_back(revisions: Past, standing: Reading, kinds: Sequence[Kind], steps
     )
 
 
-def _plan(source: Rewindable, item: Item, revisions: Past, standing: Reading, target: Revision, name: str) -> Step:
+def _plan(source: Readable, item: Item, revisions: Past, standing: Reading, target: Revision, name: str) -> Step:
     try:
         new = parse_revision(target, item.kinds)
     except RuleRejected as rejection:
@@ -282,7 +283,7 @@ def _with_empty_lists(target: Revision, kinds: tuple[Kind, ...], name: str) -> t
 
 
 def _baseline(
-    source: Rewindable, item: Item, revisions: Past, standing: Reading
+    source: Readable, item: Item, revisions: Past, standing: Reading
 ) -> tuple[Mapping[Kind, RuleSet], str, str | None]:
     """What the target is compared with, what it is called, and why it is not what stands."""
     stands = _sets_or_none(standing, item.kinds)
@@ -328,7 +329,7 @@ def _confirm(app: App, step: Step, title: str) -> None:
     confirm(app, question, typed, store=title)
 
 
-def _write(app: App, source: Rewindable, item: Item, step: Step, reason: str | None) -> Written:
+def _write(app: App, source: Readable, item: Item, step: Step, reason: str | None) -> Written:
     if not isinstance(source, Writable):
         raise CommandError(
             f"{source.uri} cannot be written by this version", next_step="use a Git store on this machine: git+file://…"
@@ -351,7 +352,7 @@ def _say_freeze(app: App) -> None:
         app.out.say(f"note: {each.text}; a rollback is not kept from it")
 
 
-def _check_quarantine(source: Rewindable, item: Item, step: Step) -> None:
+def _check_quarantine(source: Readable, item: Item, step: Step) -> None:
     """What was rolled back once does not come back by another rollback either."""
     sets = parse_revision(step.target, item.kinds)
     held = [each for each in quarantined(source, item) if each.kind in sets and sets[each.kind].digest == each.digest]
@@ -365,7 +366,7 @@ def _check_quarantine(source: Rewindable, item: Item, step: Step) -> None:
 
 
 @contextmanager
-def _under_quarantine(app: App, source: Rewindable, item: Item, step: Step, reason: str | None) -> Iterator[None]:
+def _under_quarantine(app: App, source: Readable, item: Item, step: Step, reason: str | None) -> Iterator[None]:
     """Before the rollback, so that a pipeline that runs at the same moment is refused; taken back where the rollback
     fails. That it cannot be done is told and keeps nobody from rolling back."""
     since = utc_now()

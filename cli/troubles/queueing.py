@@ -52,8 +52,21 @@ def _pool(case: Case, rule: FlowRule, workers: int | None) -> Trouble:
 
 
 def _slow(case: Case, rule: FlowRule) -> Iterator[Trouble]:
+    """Breakers of the same resource that count the wait."""
     for other in case.rules:
-        if isinstance(other, DegradeRule) and other.grade == SLOW_RATIO and rule.max_queueing_time_ms > other.count:
+        if not isinstance(other, DegradeRule):
+            continue
+        patience_ms = other.client_timeout_ms
+        if patience_ms is not None and rule.max_queueing_time_ms >= patience_ms:
+            yield Trouble(
+                "queueing",
+                case.resource,
+                f"a call may wait {rule.max_queueing_time_ms} ms, and its client gives up after {patience_ms} ms "
+                f"(clientTimeoutMs of {other.describe()})",
+                f"write a maxQueueingTimeMs below {patience_ms}, less the time of the call itself",
+                rule.path,
+            )
+        if other.grade == SLOW_RATIO and rule.max_queueing_time_ms > other.count:
             yield Trouble(
                 "queueing",
                 case.resource,

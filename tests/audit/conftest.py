@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from sentinel_core.audit.events import Event, rule_changed, rule_rejected
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.redaction import NONE, Redaction
+from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store.contract import AuditStore
@@ -206,6 +207,14 @@ def filled(sqlite: SqliteStore, events: list[Event]) -> SqliteStore:
     sqlite.ingest(events)
     sqlite.ingest([replace(event, source="/staging/file/rules/flow") for event in events[:2]])
     return sqlite
+
+
+@pytest.fixture
+def stocked(store: PurgingStore, events: list[Event]) -> PurgingStore:
+    """The same in each back end."""
+    store.ingest(events)
+    store.ingest([replace(event, source="/staging/file/rules/flow") for event in events[:2]])
+    return store
 
 
 @pytest.fixture

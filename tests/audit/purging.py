@@ -1,7 +1,7 @@
 """What the tests of purges share: a purge, and what `audit verify` finds after it.
 
-The fixture `filled` has ten events of SOURCE (1 to 10), a second apart, and two of OTHER (1 and 2); `cut` lies before
-the sixth.
+The fixtures `filled` (SQLite) and `stocked` (each back end) have ten events of SOURCE (1 to 10), a second apart, and
+two of OTHER (1 and 2); `cut` lies before the sixth.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.retention.past import walked
 from sentinel_core.audit.retention.purge import Purged, Statement, purge
 from sentinel_core.audit.signing import SigningKey
@@ -24,7 +25,7 @@ AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
 Found = list[tuple[str, str, int, int]]
 
 
-def purged(store: SqliteStore, before: datetime, folder: Path, key: SigningKey | None = None) -> Purged:
+def purged(store: PurgingStore, before: datetime, folder: Path, key: SigningKey | None = None) -> Purged:
     return purge(store, before, folder, Statement("prod", AT, "ada", "retention", key))
 
 
@@ -37,14 +38,13 @@ def tamper(store: SqliteStore, *statements: str) -> None:
 
 
 def found(
-    store: SqliteStore, key: SigningKey | None = None, folder: Path | None = None, promises: Sequence[Promise] = ()
+    store: PurgingStore, key: SigningKey | None = None, folder: Path | None = None, promises: Sequence[Promise] = ()
 ) -> Found:
     """As `audit verify` finds it: kind, source, first and last number."""
     past, verdict = walked(store, promises, [key.public] if key else [], folder)
     return [(each.kind, each.source, each.number, each.last) for each in (*past.findings, *verdict.findings)]
 
 
-def numbers(store: SqliteStore, source: str) -> list[int]:
-    with store._database.read() as connection:
-        rows = connection.execute("SELECT number FROM events WHERE source = ? ORDER BY seq", (source,))
-        return [number for (number,) in rows]
+def numbers(store: PurgingStore, source: str) -> list[int]:
+    ends = {head.source: head.number for head in store.heads() if head.source == source}
+    return [event.number for event in store.linked(ends)]

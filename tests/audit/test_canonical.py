@@ -57,6 +57,12 @@ def test_what_the_rfc_has_no_form_for_keeps_its_bytes(data: bytes) -> None:
     assert read_canonical(data)[1] == data
 
 
+@pytest.mark.parametrize("data", [b'{"a":NaN}', b"[Infinity, 20]", '["😀", -Infinity]'.encode(), b"[1e400, NaN]"])
+def test_what_is_no_json_is_refused_whatever_writes_it(data: bytes) -> None:
+    with pytest.raises(ValueError, match="is no JSON"):
+        read_canonical(data)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from sentinel_core.audit.store.contract import Condition, Ingested, Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.verify import verify
 from tests.services.gate import Gate, gate
+from tests.services.killing import die_at
 from tests.services.opensearch import OpenSearch
 from tests.services.server import wait_until
 
@@ -198,28 +198,6 @@ def test_a_store_that_was_used_before_a_fork_is_used_on_both_sides(
     assert remote.ingest(events[2:8]) == Ingested(2, 4)
     assert child(remote.ingest, events) == 0
     assert_whole(remote, events)
-
-
-def die_at(number: int, *, answered: bool) -> None:
-    """From now on this process is killed at its request `number`, before it is sent or when it was carried out."""
-    left = number
-    receive, send = HTTPConnection.getresponse, HTTPConnection.request
-
-    def request(self: HTTPConnection, *asked: Any, **more: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0 and not answered:
-            os.kill(os.getpid(), signal.SIGKILL)
-        send(self, *asked, **more)
-
-    def getresponse(self: HTTPConnection) -> Any:
-        response = receive(self)
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return response
-
-    HTTPConnection.request = request  # type: ignore[method-assign]
-    HTTPConnection.getresponse = getresponse  # type: ignore[method-assign]
 
 
 class TestFailures:

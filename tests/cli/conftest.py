@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,6 +21,10 @@ from sentinel_core import set_default_engine
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.cli.main import run
+from sentinel_core.service import ServiceEngine
+from sentinel_core.settings import load_settings
+from sentinel_core.starting import start
+from tests.services import etcd, nacos
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +208,98 @@ def months(here: Path) -> Path:
         store.ingest([Event(f"{number:08}-event", "/prod/x", "sentinel.rules.changed.v1", "flow", at, data)])
     store.close()
     return here
+
+
+@pytest.fixture
+def service(here: Path) -> Iterator[Callable[..., ServiceEngine]]:
+    """Starts services that follow a file with these rules, as services are started; closed at the end."""
+    running: list[ServiceEngine] = []
+
+    def begin(rules: str, settings: str = "") -> ServiceEngine:
+        (here / "rules.yaml").write_text(rules, encoding="utf-8")
+        (here / "sentinel.yaml").write_text(
+            f"app: shop\nrules: rules.yaml\nstores: ['file://{here}/rules.yaml']\n{settings}", encoding="utf-8"
+        )
+        engine = start(load_settings())
+        running.append(engine)
+        assert engine.wait_ready(10)
+        return engine
+
+    yield begin
+    for engine in running:
+        engine.close()
+
+
+# -- a shop and its stores ---------------------------------------------------------------------------------------------
+
+RULES = (
+    "flowRules:\n  - {resource: payment_invoke, grade: qps, count: 20}\n  - {resource: coupon, grade: qps, count: 5}\n"
+)
+
+
+class Shop:
+    """A repository with rules as code, and a store that they are published to."""
+
+    def __init__(self, here: Path, store: str, run: Run) -> None:
+        self.here, self.store, self.run = here, store, run
+        text = f'app: shop\nenvironment: prod\nrules: rules.yaml\nstores: ["{store}"]\n'
+        (here / "sentinel.yaml").write_text(text, encoding="utf-8")
+        git(here, "init", "-qb", "main")
+        self.commit(20, "First rules\n\nReason: opening day")
+
+    def write(self, count: float) -> None:
+        (self.here / "rules.yaml").write_text(RULES.replace("20", str(count)), encoding="utf-8")
+
+    def commit(self, count: float, message: str) -> str:
+        self.write(count)
+        git(self.here, "add", "rules.yaml")
+        git(self.here, "commit", "-qm", message)
+        return git(self.here, "rev-parse", "HEAD")
+
+    def standing(self) -> dict[str, Any]:
+        """What stands in the store: the count of payment_invoke, and the provenance."""
+        shown = self.run("rules", "show", "-o", "json")
+        assert shown.code == 0, shown.err
+        found: dict[str, Any] = json.loads(shown.out)
+        (revision,) = found["revisions"]
+        counts = {each["rule"]["resource"]: each["rule"]["count"] for each in found["rules"]}
+        return {"count": counts["payment_invoke"], **revision}
+
+
+@pytest.fixture(params=["file", "lists", "git", "etcd", "nacos-3-http", "nacos-2-http", "nacos-3-grpc"])
+def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
+    name, own = request.param, here.parent.name
+    if name == "etcd":
+        etcd.needed()
+        store = etcd.shared().uri(f"/publish/{own}")
+    elif name.startswith("nacos"):
+        major, transport = int(name[6]), name[8:]
+        nacos.needed(major)
+        store = nacos.shared(major).uri(group=own, transport=transport)
+    elif name == "git":
+        (here / "repo").mkdir()
+        git(here / "repo", "init", "-qb", "main")
+        git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
+        store = f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml"
+    elif name == "lists":
+        (here / "lists").mkdir()
+        store = f"file://{here}/lists?format=json"
+    else:
+        store = f"file://{here}/live.yaml"
+    return Shop(here, store, sentinelctl)
+
+
+@pytest.fixture
+def plain(here: Path, sentinelctl: Run) -> Shop:
+    """A store that costs nothing, for what is the same with all."""
+    (here / "lists").mkdir()
+    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
+
+
+def ok(ended: Ended) -> Ended:
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def has_provenance(shop: Shop) -> bool:
+    return not shop.store.startswith("file")

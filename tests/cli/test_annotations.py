@@ -12,8 +12,7 @@ import jsonschema
 import pytest
 
 from sentinel_core.cli.annotations import FORMS, Annotation, forms
-from tests.cli.conftest import Run
-from tests.cli.test_publish import Shop, ok
+from tests.cli.conftest import Run, Shop, ok
 
 BAD = "flowRules:\n  - {resource: pay, grade: qps, count: 2O}\n  - {resource: order, grade: 2, count: 2}\n"
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sentinel_core import start
+from sentinel_core.audit.event import Event
+from sentinel_core.audit.store import open_store
 from sentinel_core.settings import load_settings
 from tests.cli.conftest import Run
 from tests.services import opensearch
@@ -66,6 +70,7 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     assert ended.code == 0, ended.err
     assert "count  20 → 25" in ended.out
     assert "seen by 1 instance" in ended.out
+    assert ended.err.endswith("1 change. The hashes hold; no checkpoint covers them yet.\n"), ended.err
     ended = sentinelctl("audit", "query", "count>20", "-o", "json")
     (row,) = json.loads(ended.out)["changes"] if "changes" in json.loads(ended.out) else json.loads(ended.out)["rows"]
     ended = sentinelctl("audit", "show", row["event"]["id"][:8])
@@ -94,6 +99,32 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     script = {"source": "ctx._source['user.name'] = 'nobody'", "lang": "painless"}
     server.ask("POST", f"/{index}-events-*/_update_by_query?refresh=true", {"script": script})
     assert sentinelctl("audit", "verify").code == 2
+    ended = sentinelctl("audit", "who", "payment_invoke")
+    assert (ended.code, "TAMPERED WITH: " in ended.err) == (2, True), ended.err
+
+
+def test_old_events_are_purged_and_verified_in_their_segment(
+    place: Path, server: OpenSearch, index: str, sentinelctl: Run
+) -> None:
+    with closing(open_store(server.uri(index))) as store:
+        for month in range(4, 10):
+            change = {"action": "change", "resource": "pay", "rule": "flow/pay", "field": "count", "new": month}
+            data = json.dumps({"environment": "prod", "kind": "flow", "changes": [change]}).encode()
+            at = datetime(2026, month, 1, tzinfo=UTC)
+            store.ingest([Event(f"{month:08}-event", "/prod/x", "sentinel.rules.changed.v1", "flow", at, data)])
+    server.ask("POST", f"/{index}-*/_refresh")
+    assert sentinelctl("audit", "checkpoint").code == 0
+    purge = ("audit", "purge", "--before", "2026-07-01", "--to", "segments", "--zone", "UTC")
+    assert "3 events of 1 source" in sentinelctl(*purge, "--dry-run").err
+    ended = sentinelctl(*purge, "--yes", "-o", "json")
+    assert (ended.code, json.loads(ended.out)["removed"]) == (0, 3), ended.err
+    assert "Sound: 4 events of 2 sources, 3 checkpoints." in sentinelctl("audit", "verify").err
+    assert "Sound: 7 events of 2 sources" in sentinelctl("audit", "verify", "--segments", "segments").err
+    told = sentinelctl("audit", "who", "pay", "--zone", "UTC").err
+    assert "3 changes. The hashes hold, and the checkpoint of " in told
+    assert "Events of before 2026-07-01 00:00:00 were purged" in told
+    assert sentinelctl("audit", "export", "resource:pay").out.count("\n") == 3
+    assert (place / "segments").is_dir()
 
 
 def test_what_keeps_a_store_from_answering_has_its_exit_code_and_next_step(

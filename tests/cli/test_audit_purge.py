@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from sentinel_core.audit.event import Event, RuleChanged
+from sentinel_core.audit.store.contract import Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from tests.cli.conftest import Run
 
@@ -65,7 +69,7 @@ def test_the_time_must_be_one(months: Path, sentinelctl: Run) -> None:
 def test_a_folder_that_cannot_be_written_is_told(months: Path, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "purge", "--before", "2026-06-01", "--to", "/proc/none", "--yes")
     assert ended.code == 2
-    assert "give --to a folder" in ended.err
+    assert "\n  next: give --to a folder that this user may write" in ended.err
     assert sentinelctl("audit", "verify").code == 0
 
 
@@ -83,3 +87,50 @@ def test_what_a_rollback_undid_is_told_by_its_revision_whatever_was_purged(month
     purged = sentinelctl("audit", "purge", "--before", "2026-08-10", *ALL, "--yes", "--reason", "old")
     assert purged.code == 0, purged.err
     assert "rollback of 17 (no longer in the store)" in sentinelctl(*who).out
+
+
+def put(months: Path, name: str, at: datetime) -> None:
+    with closing(SqliteStore(months / "audit.db")) as store:
+        (row,) = store.query(Query(limit=1)).rows
+        (event,) = store.events([row.event])
+        store.ingest([replace(event, id=name, time=at)])
+
+
+def test_an_event_that_is_dated_in_the_future_is_named_and_may_be_passed(months: Path, sentinelctl: Run) -> None:
+    put(months, "mistaken-event", datetime(2099, 1, 1, tzinfo=UTC))
+    put(months, "late-event", datetime(2026, 8, 1, tzinfo=UTC))
+    asked = ("audit", "purge", "--before", "2026-10-01", *ALL)
+    ended = sentinelctl(*asked, "--dry-run", "-o", "json")
+    assert json.loads(ended.out)["events"] == 6
+    assert json.loads(ended.out)["held"] == [
+        {"source": "/prod/x", "number": 7, "time": "2099-01-01T00:00:00.000Z", "waiting": 1}
+    ]
+    assert (
+        "note: event 7 of /prod/x is of 2099-01-01T00:00:00.000Z, in the future: 1 older event behind it stay for as "
+        "long; --with-future takes them" in ended.err
+    )
+    ended = sentinelctl(*asked, "--with-future", "--yes", "-o", "json")
+    assert (json.loads(ended.out)["removed"], json.loads(ended.out)["held"]) == (8, [])
+    assert "note: event" not in ended.err
+    assert sentinelctl("audit", "verify", "--segments", "segments").code == 0
+
+
+def test_a_younger_event_is_named_that_keeps_older_ones(months: Path, sentinelctl: Run) -> None:
+    put(months, "late-event", datetime(2026, 5, 1, tzinfo=UTC))
+    ended = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--dry-run")
+    assert "note: event 3 of /prod/x is of 2026-06-03T" in ended.err
+    assert "1 older event behind it stay until that is purged, too" in ended.err
+
+
+@pytest.mark.usefixtures("months")
+def test_another_folder_than_that_of_earlier_segments_is_told(sentinelctl: Run) -> None:
+    sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--yes")
+    ended = sentinelctl("audit", "purge", "--before", "2026-08-01", *ALL, "--dry-run")
+    assert "earlier" not in ended.err
+    elsewhere = ("audit", "purge", "--before", "2026-08-01", "--to", "elsewhere", "--zone", "UTC")
+    for more in ("--dry-run", "--yes"):
+        ended = sentinelctl(*elsewhere, more)
+        assert ended.code == 0
+        assert "note: 1 segment of earlier purges not in elsewhere (audit-000001-" in ended.err
+        assert "needs all in one folder" in ended.err
+    assert sentinelctl("audit", "verify", "--segments", "elsewhere").code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,18 +13,13 @@ from sentinel_core import datasources
 from sentinel_core.cli.exits import Exit
 from sentinel_core.publishing.quarantine import Quarantined, add, noted, quarantined
 from sentinel_core.rules import KINDS, Revision, parse_revision, parse_rules
-from tests.cli.conftest import Project, Run, git
-from tests.cli.test_publish import RULES, Shop, ok, shop  # noqa: F401 -- a fixture
+from sentinel_core.settings import load_settings
+from tests.cli.conftest import RULES, Project, Run, Shop, git, ok
 
+ROOT = Path(__file__).parents[2]
 SALE = "guards:\n  freeze:\n    - {name: 双十一, from: 2026-11-10 18:00, to: 2026-11-12 09:00, zone: Asia/Shanghai, environments: [pro*]}\n"  # noqa: E501
 DURING = datetime(2026, 11, 11, tzinfo=UTC)
 AFTER = datetime(2026, 11, 13, tzinfo=UTC)
-
-
-@pytest.fixture
-def plain(here: Path, sentinelctl: Run) -> Shop:
-    (here / "lists").mkdir()
-    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
 
 
 def settings(made: Shop, text: str) -> None:
@@ -37,7 +33,7 @@ def clock(patch: pytest.MonkeyPatch, now: datetime) -> None:
 
 
 def test_a_freeze_refuses_and_is_overruled_with_a_reason_that_is_kept(
-    shop: Shop,  # noqa: F811 -- the fixture
+    shop: Shop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings(shop, SALE)
@@ -267,3 +263,13 @@ def test_a_rollback_that_fails_leaves_what_was_under_quarantine_before(project: 
     git(project.repo, "checkout", "-q", "sentinel-rules.yaml")
     ok(sentinelctl("rules", "rollback", "--yes", "--to", "1"))
     assert [each.digest for each in quarantined(source, item)] == [bad]
+
+
+EXAMPLES = re.findall(r"```yaml\n(# sentinel\.yaml\n.*?)```", (ROOT / "docs/guards.md").read_text("utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_the_documentation_is_read(here: Path, example: str) -> None:
+    (here / "sentinel.yaml").write_text(example, encoding="utf-8")
+    found = load_settings()
+    assert (len(found.guards.freeze), len(found.owners)) in {(3, 0), (0, 2)}

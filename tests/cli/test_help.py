@@ -165,7 +165,7 @@ ELSEWHERE = {
     "audit purge": "a folder of the system; above it is run with another",
     "audit checkpoint": "it is run by tests/cli/test_audit_chain.py",
     "rules drift git:v1.4": "a server",
-    "rules publish --yes --wait": "services that follow the store",
+    "rules publish --yes --wait": "a fleet",
 }
 """What examples need that a test of help does not have."""
 ENDS_WITH = {

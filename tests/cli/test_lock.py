@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.cli.exits import Exit
-from tests.cli.conftest import Run
-from tests.cli.test_publish import Shop, ok, shop  # noqa: F401 -- a fixture
+from tests.cli.conftest import Run, Shop, ok
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def by(patch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_the_lock_of_a_person_keeps_others_from_writing_until_it_is_given_up(
-    shop: Shop,  # noqa: F811 -- the fixture
+    shop: Shop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ok(shop.run("rules", "publish", "--yes"))
@@ -54,7 +53,7 @@ def test_the_lock_of_a_person_keeps_others_from_writing_until_it_is_given_up(
     assert "Nothing is locked." in ok(shop.run("lock", "list")).err
 
 
-def test_a_lock_is_broken_with_a_reason_that_is_kept(shop: Shop) -> None:  # noqa: F811 -- the fixture
+def test_a_lock_is_broken_with_a_reason_that_is_kept(shop: Shop) -> None:
     ok(shop.run("rules", "publish", "--yes"))
     lock = held(shop)
     assert shop.run("lock", "break", lock, "--yes").code == Exit.USAGE
@@ -87,6 +86,13 @@ def test_a_rollback_respects_it_and_goes_on_under_it(project: object, sentinelct
     assert (refused.code, "incident 42" in refused.err) == (Exit.CONFLICT, True)
     assert "Nothing is under quarantine" in ok(sentinelctl("rules", "quarantine")).err
     ok(sentinelctl("rules", "rollback", "--yes", "--lock", lock))
+
+
+def test_whoever_held_it_in_one_job_gives_it_up_in_another(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    by(monkeypatch, "chen")
+    lock = held(plain)
+    monkeypatch.setenv("GITHUB_RUN_ID", "43")
+    ok(plain.run("lock", "release", lock))
 
 
 def test_of_one_kind_alone(plain: Shop) -> None:

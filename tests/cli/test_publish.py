@@ -6,7 +6,6 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,80 +15,8 @@ from sentinel_core.publishing import PlanStale, carry_out, make_plan
 from sentinel_core.publishing.make import Wanted
 from sentinel_core.rules import Provenance, parse_rules
 from sentinel_core.settings import Guards
-from tests.cli.conftest import Ended, Project, Run, git
-from tests.services import etcd, nacos
-
-RULES = (
-    "flowRules:\n  - {resource: payment_invoke, grade: qps, count: 20}\n  - {resource: coupon, grade: qps, count: 5}\n"
-)
-
-
-class Shop:
-    """A repository with rules as code, and a store that they are published to."""
-
-    def __init__(self, here: Path, store: str, run: Run) -> None:
-        self.here, self.store, self.run = here, store, run
-        text = f'app: shop\nenvironment: prod\nrules: rules.yaml\nstores: ["{store}"]\n'
-        (here / "sentinel.yaml").write_text(text, encoding="utf-8")
-        git(here, "init", "-qb", "main")
-        self.commit(20, "First rules\n\nReason: opening day")
-
-    def write(self, count: float) -> None:
-        (self.here / "rules.yaml").write_text(RULES.replace("20", str(count)), encoding="utf-8")
-
-    def commit(self, count: float, message: str) -> str:
-        self.write(count)
-        git(self.here, "add", "rules.yaml")
-        git(self.here, "commit", "-qm", message)
-        return git(self.here, "rev-parse", "HEAD")
-
-    def standing(self) -> dict[str, Any]:
-        """What stands in the store: the count of payment_invoke, and the provenance."""
-        shown = self.run("rules", "show", "-o", "json")
-        assert shown.code == 0, shown.err
-        found: dict[str, Any] = json.loads(shown.out)
-        (revision,) = found["revisions"]
-        counts = {each["rule"]["resource"]: each["rule"]["count"] for each in found["rules"]}
-        return {"count": counts["payment_invoke"], **revision}
-
-
-@pytest.fixture(params=["file", "lists", "git", "etcd", "nacos-3-http", "nacos-2-http", "nacos-3-grpc"])
-def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
-    name, own = request.param, here.parent.name
-    if name == "etcd":
-        etcd.needed()
-        store = etcd.shared().uri(f"/publish/{own}")
-    elif name.startswith("nacos"):
-        major, transport = int(name[6]), name[8:]
-        nacos.needed(major)
-        store = nacos.shared(major).uri(group=own, transport=transport)
-    elif name == "git":
-        (here / "repo").mkdir()
-        git(here / "repo", "init", "-qb", "main")
-        git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
-        store = f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml"
-    elif name == "lists":
-        (here / "lists").mkdir()
-        store = f"file://{here}/lists?format=json"
-    else:
-        store = f"file://{here}/live.yaml"
-    return Shop(here, store, sentinelctl)
-
-
-@pytest.fixture
-def plain(here: Path, sentinelctl: Run) -> Shop:
-    """A store that costs nothing, for what is the same with all."""
-    (here / "lists").mkdir()
-    return Shop(here, f"file://{here}/lists?format=json", sentinelctl)
-
-
-def ok(ended: Ended) -> Ended:
-    assert ended.code == 0, ended.err
-    return ended
-
-
-def has_provenance(shop: Shop) -> bool:
-    return not shop.store.startswith("file")
+from tests.cli.conftest import RULES, Project, Run, Shop, git, has_provenance, ok
+from tests.services import etcd
 
 
 def test_a_plan_is_reviewed_and_applied_exactly(shop: Shop) -> None:
@@ -431,53 +358,6 @@ def test_an_edit_in_the_store_comes_back_as_a_commit(shop: Shop) -> None:
         message = git(shop.here, "show", "-s", "--format=%b")
         assert "(cli)" in message
         assert "as the store says: incident" in message
-
-
-# -- sync --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
-    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
-    assert "published" in ok(plain.run("sync", git_uri, "--once")).out
-    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
-    (plain.here / "lists/sentinel-flow-rules.json").write_text("[]")
-    assert plain.run("sync", git_uri, "--once").code == Exit.DIFFERENCES
-    assert "healed" in ok(plain.run("sync", git_uri, "--once", "--drift", "heal")).out
-    plain.commit(5000, "Open the gates")
-    assert plain.run("sync", git_uri, "--once").code == Exit.REFUSED
-    (plain.here / "rules.yaml").write_text("flowRules: 5\n")
-    git(plain.here, "commit", "-qam", "A mistake")
-    assert plain.run("sync", git_uri, "--once").code == Exit.INVALID_RULES
-
-
-def test_an_edit_is_adopted_or_proposed(plain: Shop) -> None:
-    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
-    ok(plain.run("sync", git_uri, "--once"))
-    lists = plain.here / "lists/sentinel-flow-rules.json"
-    lists.write_text(lists.read_text().replace("20", "25"))
-    proposed = plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", "from-console")
-    assert (proposed.code, "from-console, to be merged" in proposed.out) == (Exit.DIFFERENCES, True)
-    adopted = ok(plain.run("sync", git_uri, "--once", "--drift", "adopt", "-o", "json"))
-    assert json.loads(adopted.out)["commit"] == git(plain.here, "rev-parse", "HEAD")
-    assert (plain.here / "rules.yaml").read_text() == RULES.replace("20", "25")
-    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
-    assert plain.run("sync", git_uri, "--once", "--branch", "x").code == Exit.USAGE
-
-
-def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:
-    plain.write(20)
-    script = (
-        f'$SENTINELCTL sync "git+file://{plain.here}?ref=main&path=rules.yaml" --interval 100ms -o ndjson > told & '
-        "pid=$!; for i in $(seq 100); do [ -s told ] && break; sleep 0.1; done; "
-        f"sed -i s/20/30/ rules.yaml; git commit -qam 'Raise it'; "
-        "for i in $(seq 100); do [ $(grep -c published told) -ge 2 ] && break; sleep 0.1; done; "
-        "kill -INT $pid; wait $pid; echo ended $?"
-    )
-    ended = process(script=f"set -m; {script}")
-    assert "ended 130" in ended.out
-    told = [json.loads(line) for line in (plain.here / "told").read_text().splitlines()]
-    assert [each["state"] for each in told if each["state"] != "in sync"] == ["published", "published"]
-    assert plain.standing()["count"] == 30
 
 
 # -- environments ------------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core.cli.exits import Exit
-from tests.cli.conftest import Run, git
-from tests.cli.test_publish import RULES, Shop, ok
+from tests.cli.conftest import RULES, Run, Shop, git, ok
 from tests.services import etcd
 
 COMMENTED = RULES.replace("flowRules:\n", "# Ask first.\nflowRules:\n  # the bank takes 30\n")

@@ -313,7 +313,8 @@ def test_a_target_that_does_not_exist_is_a_usage_error(
 def test_a_store_without_history_says_what_would_have_one(project: Project, sentinelctl: Run) -> None:
     ended = sentinelctl("rules", "rollback", "--store", f"file://{project.rules}", "--yes")
     assert ended.code == 2
-    assert "keeps no history\n  next: use a Git store" in ended.err
+    assert "keeps no history, and the audit store cannot be asked: " in ended.err
+    assert "next: use a Git store" in ended.err
 
 
 def test_a_repository_without_identity_is_told_how_to_set_one(

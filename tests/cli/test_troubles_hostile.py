@@ -119,7 +119,7 @@ def test_a_thousand_findings_are_ten_lines_and_a_sum(
     seen = [{"resource": name.upper(), "passed": 1} for name in names]
     path.write_text(json.dumps(with_value(document, ("traffic", "resources"), seen)), encoding="utf-8")
     ended = sentinelctl("doctor")
-    assert ended.out.count("warn  rules ") == 11
+    assert ended.out.count("warn  findings") == 11
     assert "and 991 more findings" in ended.out
     checks = json.loads(sentinelctl("doctor", "-o", "json").out)["checks"]
     assert [each["facts"]["beyond"] for each in checks if "beyond" in each.get("facts", {})] == [801]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 import click
@@ -38,6 +38,7 @@ from sentinel_core.rules import (
     parse_rules,
 )
 from sentinel_core.rules.codes import CODES
+from sentinel_core.rules.guard import GUARDS, Guard
 from sentinel_core.rules.registry import MODELS
 from sentinel_core.rules.rule import Rule, Shape
 from sentinel_core.settings import Settings
@@ -395,6 +396,17 @@ def test_every_command_that_is_documented_exists() -> None:
     known = dict(commands(cli))
     for words in re.findall(r"^### sentinelctl ([a-z -]*[a-z])", page("cli.md"), re.MULTILINE):
         assert any(words == name or words.startswith(f"{name} ") for name in known), words
+
+
+def test_every_guard_is_documented_with_what_overrules_it() -> None:
+    (table,) = tables(section(page("guards.md"), "## Every guard"))
+    written = {code(row[0]): code(row[3]) for row in table}
+    overruled = {guard: f"--allow-{guard}" for guard in GUARDS} | {"check": "--allow-check NAME"}
+    assert written == overruled | {"quarantine": "sentinelctl rules release DIGEST"}
+    assert set(get_args(Guard)) == written.keys()
+    settings = {dotted(location) for location, _ in leaves(Settings)}
+    named = {name for row in table for name in re.findall(r"`([^`]+)`", row[2])}
+    assert named == {name for name in settings if name.startswith("guards.")} | {"owners"}
 
 
 def test_exit_codes_and_output_forms_are_documented() -> None:

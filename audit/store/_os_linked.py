@@ -1,0 +1,33 @@
+"""Events of OpenSearch with their links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sentinel_core.audit.chain import Linked
+from sentinel_core.audit.store._os_layout import DATA, FIELDS, linked_of
+from sentinel_core.audit.store.contract import EventHead
+
+Search = Callable[[dict[str, Any]], Sequence[Mapping[str, Any]]]
+"""Documents that meet a query, with its size."""
+_FIRST, _MOST = 8, 64
+"""Events at once: one may have megabytes, and most have a kilobyte."""
+
+
+def links(search: Search, heads: Sequence[EventHead], most_bytes: int) -> list[Linked]:
+    """See `LinkedStore`."""
+    found: list[Linked] = []
+    start, size = 0, _FIRST
+    while some := heads[start : start + size]:
+        ids = {"terms": {FIELDS["id"]: sorted({head.id for head in some})}}
+        sources = {"terms": {FIELDS["source"]: sorted({head.source for head in some})}}
+        documents = search({"query": {"bool": {"filter": [ids, sources]}}, "size": 2 * len(some)})
+        held = {(each.get(FIELDS["id"]), each.get(FIELDS["source"])): each for each in documents}
+        for document in filter(None, (held.get((head.id, head.source)) for head in some)):
+            most_bytes -= len(str(document.get(DATA)))
+            if found and most_bytes < 0:
+                return found
+            found.append(linked_of(document))
+        start, size = start + size, min(2 * size, _MOST)
+    return found

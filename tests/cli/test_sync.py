@@ -1,0 +1,52 @@
+"""`sentinelctl sync`, and what becomes of edits in a store."""
+
+from __future__ import annotations
+
+import json
+
+from sentinel_core.cli.exits import Exit
+from tests.cli.conftest import RULES, Run, Shop, git, ok
+
+
+def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
+    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
+    assert "published" in ok(plain.run("sync", git_uri, "--once")).out
+    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
+    (plain.here / "lists/sentinel-flow-rules.json").write_text("[]")
+    assert plain.run("sync", git_uri, "--once").code == Exit.DIFFERENCES
+    assert "healed" in ok(plain.run("sync", git_uri, "--once", "--drift", "heal")).out
+    plain.commit(5000, "Open the gates")
+    assert plain.run("sync", git_uri, "--once").code == Exit.REFUSED
+    (plain.here / "rules.yaml").write_text("flowRules: 5\n")
+    git(plain.here, "commit", "-qam", "A mistake")
+    assert plain.run("sync", git_uri, "--once").code == Exit.INVALID_RULES
+
+
+def test_an_edit_is_adopted_or_proposed(plain: Shop) -> None:
+    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
+    ok(plain.run("sync", git_uri, "--once"))
+    lists = plain.here / "lists/sentinel-flow-rules.json"
+    lists.write_text(lists.read_text().replace("20", "25"))
+    proposed = plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", "from-console")
+    assert (proposed.code, "from-console, to be merged" in proposed.out) == (Exit.DIFFERENCES, True)
+    adopted = ok(plain.run("sync", git_uri, "--once", "--drift", "adopt", "-o", "json"))
+    assert json.loads(adopted.out)["commit"] == git(plain.here, "rev-parse", "HEAD")
+    assert (plain.here / "rules.yaml").read_text() == RULES.replace("20", "25")
+    assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
+    assert plain.run("sync", git_uri, "--once", "--branch", "x").code == Exit.USAGE
+
+
+def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:
+    plain.write(20)
+    script = (
+        f'$SENTINELCTL sync "git+file://{plain.here}?ref=main&path=rules.yaml" --interval 100ms -o ndjson > told & '
+        "pid=$!; for i in $(seq 100); do [ -s told ] && break; sleep 0.1; done; "
+        f"sed -i s/20/30/ rules.yaml; git commit -qam 'Raise it'; "
+        "for i in $(seq 100); do [ $(grep -c published told) -ge 2 ] && break; sleep 0.1; done; "
+        "kill -INT $pid; wait $pid; echo ended $?"
+    )
+    ended = process(script=f"set -m; {script}")
+    assert "ended 130" in ended.out
+    told = [json.loads(line) for line in (plain.here / "told").read_text().splitlines()]
+    assert [each["state"] for each in told if each["state"] != "in sync"] == ["published", "published"]
+    assert plain.standing()["count"] == 30

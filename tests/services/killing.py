@@ -1,0 +1,30 @@
+"""Kills this process at a request of its own, for children of tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+from http.client import HTTPConnection
+from typing import Any
+
+
+def die_at(number: int, *, answered: bool) -> None:
+    """From now on this process is killed at its request `number`, before it is sent or when it was carried out."""
+    left = number
+    receive, send = HTTPConnection.getresponse, HTTPConnection.request
+
+    def request(self: HTTPConnection, *asked: Any, **more: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and not answered:
+            os.kill(os.getpid(), signal.SIGKILL)
+        send(self, *asked, **more)
+
+    def getresponse(self: HTTPConnection) -> Any:
+        response = receive(self)
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return response
+
+    HTTPConnection.request = request  # type: ignore[method-assign]
+    HTTPConnection.getresponse = getresponse  # type: ignore[method-assign]
