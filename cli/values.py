@@ -157,6 +157,8 @@ def commits(app: App, _: str) -> Items:
 
 def numbers(app: App, _: str) -> Items:
     """Revisions of the store that keeps a history."""
+    import sentinel_core.cli.rules.past  # noqa: F401 -- importing takes time of its own, which is not the store's
+
     return _soon(_numbers(app))
 
 

@@ -278,7 +278,7 @@ def confirm_plan(app: App, plan: Plan) -> None:
         if kind in emptied and digest == empty[kind]
     )
     question = f"This removes every rule of {typed}." if typed else f"Write this to {plan.store}?"
-    confirm(app, question, typed)
+    confirm(app, question, typed, store=plan.store)
 
 
 def write(

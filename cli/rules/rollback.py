@@ -325,7 +325,7 @@ def _nothing_written(step: Step) -> str:
 def _confirm(app: App, step: Step, title: str) -> None:
     typed = ",".join(step.emptied)
     question = f"This removes every rule of {typed}." if typed else f"Write this as a new revision of {title}?"
-    confirm(app, question, typed)
+    confirm(app, question, typed, store=title)
 
 
 def _write(app: App, source: Readable, item: Item, step: Step, reason: str | None) -> Written:

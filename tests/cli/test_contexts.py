@@ -316,3 +316,15 @@ def test_in_production_automation_says_yes_and_nothing_is_guessed(production: Pr
     assert sentinelctl(*line).code == 64
     assert sentinelctl(*line, "--no-input").code == 64
     assert sentinelctl(*line, "--yes").code == 0
+
+
+def test_a_store_of_production_is_known_from_another_context_too(production: Project) -> None:
+    uri = f"git+file://{production.repo}?ref=main&path=sentinel-rules.yaml"
+    (production.folder / "sentinel.yaml").write_text(
+        f"contexts: {{dev: {{}}, prod: {{production: true, stores: ['{uri}']}}}}\n", encoding="utf-8"
+    )
+    line = ("rules", "publish", "new.yaml", "--reason", "why", "--store", uri, "--context", "dev")
+    ended, shown = on_terminal(*line, cwd=production.folder, answer="y\n")
+    assert "[dev] Write this" in shown
+    assert "To go on, type prod:" in shown
+    assert ended == 2
