@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.store._os_layout import FIELDS, NUMBER, row_of
+from sentinel_core.audit.store._os_layout import FIELDS, NUMBER, ROWS, row_of
 from sentinel_core.audit.store._os_query import Matches, met_rows, question
 from sentinel_core.audit.store.contract import END, EventHead, Page, Query, Row
 
@@ -20,7 +20,9 @@ Position = Mapping[str, int]
 Search = Callable[[dict[str, Any]], Sequence[Mapping[str, Any]]]
 """Documents that meet a query, with sort and size."""
 Read = Callable[[Mapping[str, Any]], tuple[EventHead, Sequence[Sequence[Any]]]]
-_MOST_EVENTS = 500
+_FIRST, _MOST_EVENTS = 50, 500
+_PAGE_CHARACTERS = 2 * 2**20
+"""Of packed rows, after which fewer events are asked for: one may have 10,000."""
 _LONGEST = 10**6
 
 
@@ -33,16 +35,22 @@ def arrived(query: Query, there: Position, tests: Sequence[Matches], search: Sea
     clause = question(replace(query, after=None))
     reached = {source: _first(before.get(source, 0), last) for source, last in sorted(there.items())}
     rows: list[Row] = []
+    size = _FIRST
     for source, last in sorted(there.items()):
         while reached[source] < last and len(rows) < query.limit:
-            size = min(_MOST_EVENTS, query.limit - len(rows))
+            size = min(size, query.limit - len(rows))
             found = search(_asked(source, reached[source], last, clause, size))
             for held in found:
                 head, changes = read(held)
                 rows += [row_of(head, row) for _, row in reversed(list(met_rows(changes, head, tests)))]
                 reached[source] = held[NUMBER]
-            if len(found) < size:
-                reached[source] = last
+                if len(rows) >= query.limit:
+                    break
+            else:
+                if len(found) < size:
+                    reached[source] = last
+            weight = sum(len(str(held.get(ROWS))) for held in found)
+            size = min(_MOST_EVENTS, 2 * size) if weight < _PAGE_CHARACTERS else max(1, size // 2)
     return Page(tuple(rows), written(reached))
 
 

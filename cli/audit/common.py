@@ -82,7 +82,8 @@ def opened_chain(app: App) -> Iterator[ChainedStore]:
     with opened(app) as store:
         if not isinstance(store, ChainedStore):
             raise BadSettings(
-                "the audit store of the settings keeps no hash chains", next_step="use a store of sqlite:///"
+                "the audit store of the settings keeps no hash chains",
+                next_step="use one of sqlite:/// or opensearch://",
             )
         yield store
 
@@ -94,7 +95,7 @@ def opened_in_order(app: App) -> Iterator[ArrivalStore]:
         if not isinstance(store, ArrivalStore):
             raise BadSettings(
                 "the audit store of the settings does not know in which order events came to it",
-                next_step="use a store of sqlite:///, or sentinelctl audit query",
+                next_step="use one of sqlite:/// or opensearch://, or sentinelctl audit query",
             )
         yield store
 

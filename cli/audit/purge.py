@@ -128,11 +128,11 @@ def _held(planned: Plan, now: datetime) -> Iterator[str]:
         text = f"event {holder.number} of {visible(holder.source)} is of {rfc3339(holder.time)}"
         waiting = f"{plural(holder.waiting, 'older event')} behind it"
         if holder.time > now:
-            yield f"{text}, in the future: kept for as long: {waiting}; --with-future takes them"
+            yield f"{text}, in the future: {waiting} must wait for that; --with-future passes it"
         else:
-            yield f"{text}; until that is purged, too, it keeps {waiting}"
+            yield f"{text}: {waiting} must wait until it is old enough, too"
     if len(holders) > TOLD:
-        yield f"{plural(len(holders) - TOLD, 'other source')} wait as well; -o json names them"
+        yield f"{plural(len(holders) - TOLD, 'other source')} must wait as well; -o json names them"
 
 
 def _elsewhere(planned: Plan, folder: Path) -> Iterator[str]:
@@ -140,10 +140,9 @@ def _elsewhere(planned: Plan, folder: Path) -> Iterator[str]:
     segments = planned.record.segments if planned.record is not None else ()
     missing = [segment.file for segment in segments if not (folder / segment.file).is_file()]
     if missing:
-        count = f"{plural(len(missing), 'segment')} of earlier purges"
         yield (
-            f"{count} not in {folder} ({missing[-1]}): `audit verify --segments` needs all in one folder, so move them "
-            "there, or give --to the folder that they are in"
+            f"{folder} lacks {plural(len(missing), 'segment')} of earlier purges ({missing[-1]}): `audit verify "
+            "--segments` needs all in one folder, so move them there, or give --to the folder that they are in"
         )
 
 

@@ -6,7 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sentinel_core.audit.events import Event
+from sentinel_core.audit.store import _os_arrival
 from sentinel_core.audit.store._where import select
 from sentinel_core.audit.store.contract import END, ArrivalStore, Condition, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
@@ -51,6 +54,24 @@ def test_what_arrives_after_a_position_is_met_once_whatever_its_time(store: Arri
         9,
         10,
     ]
+
+
+def test_pages_of_large_events_are_no_larger_than_they_must_be(
+    store: ArrivalStore, history: Any, flow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_os_arrival, "_PAGE_CHARACTERS", 2000)
+    events = [history.commit("flow", [flow(f"r{each}", count) for each in range(10)]) for count in range(1, 8)]
+    store.ingest([*events, *(replace(event, source="/other") for event in events)])
+    query, told = Query((Condition("action", "is", ("change",)),), limit=15), list[Any]()
+    while True:
+        page = store.arrived(query)
+        assert len(page.rows) < 15 + 10
+        told += [(row.event.source, row.new, row.resource) for row in page.rows]
+        if len(page.rows) < query.limit:
+            break
+        query = replace(query, after=page.next)
+    assert len(told) == len(set(told)) == 2 * 6 * 10
+    assert arrived(store, None, Condition("count", ">", (5,)), limit=1)[0].count(7) == 20
 
 
 def test_a_position_of_a_store_that_was_made_anew_loses_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -17,7 +18,8 @@ from sentinel_core.audit.events import Event
 from sentinel_core.audit.retention.purge import plan
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store import _os_purge, _os_walk
-from sentinel_core.audit.store._os_layout import FIELDS, GONE, key
+from sentinel_core.audit.store._os_layout import FIELDS, GONE
+from sentinel_core.audit.store._os_layout import key as name_of
 from sentinel_core.audit.store._os_write import _Batch
 from sentinel_core.audit.store.contract import Ingested, Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
@@ -282,14 +284,14 @@ class TestTampering:
     LEFT: ClassVar = [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)]
 
     def test_that_there_was_a_purge_is_taken_away(self, after: OpenSearchStore, node: OpenSearch, index: str) -> None:
-        node.ask("DELETE", f"/{index}-state/_doc/{key('purge')}?refresh=true")
+        node.ask("DELETE", f"/{index}-state/_doc/{name_of('purge')}?refresh=true")
         assert found(after) == self.LEFT
 
     @pytest.mark.parametrize("text", ["{}", "7", "no JSON"])
     def test_which_purge_is_the_last_one_is_made_unreadable(
         self, after: OpenSearchStore, node: OpenSearch, index: str, text: str, folder: Path, cut: datetime
     ) -> None:
-        node.ask("PUT", f"/{index}-state/_doc/{key('purge')}?refresh=true", {"purge": text})
+        node.ask("PUT", f"/{index}-state/_doc/{name_of('purge')}?refresh=true", {"purge": text})
         assert [("hash mismatch", "", 0, 0), *self.LEFT] == found(after)
         with pytest.raises(EventInvalid):
             purged(after, cut, folder)
@@ -314,6 +316,26 @@ class TestTampering:
         node.ask("DELETE", f"/{index}-events-2026.11/_doc/{held['_id']}?refresh=true")
         assert found(after, key) == [("truncated after", RECORDS, 0, 0)]
 
+    @pytest.mark.parametrize("which", ["in its chain", "where it was decided", "in both"])
+    def test_a_record_that_was_changed(
+        self, after: OpenSearchStore, node: OpenSearch, index: str, key: SigningKey, which: str
+    ) -> None:
+        event = after.last_purge()
+        assert event is not None
+        chains = [{**chain, "number": chain["number"] + 1} for chain in event.payload["chains"]]
+        forged = replace(event, data=json.dumps({**event.payload, "chains": chains}).encode())
+        if which != "where it was decided":
+            path = f"/{index}-events-2026.11/_update/{_id(event)}?refresh=true"
+            assert node.ask("POST", path, {"doc": {"event.original": forged.data.decode()}})[0] == 200
+        if which != "in its chain":
+            decided = {"purge": forged.to_json().decode()}
+            node.ask("PUT", f"/{index}-state/_doc/{name_of('purge')}?refresh=true", decided)
+        told = {(kind, source) for kind, source, *_ in found(after, key)}
+        if which == "where it was decided":
+            assert told == set(), "what is hashed counts"
+        else:
+            assert {("bad signature", RECORDS), ("hash mismatch", RECORDS), ("gap", SOURCE)} <= told
+
     def test_a_living_event_is_emptied_like_a_purged_one(
         self, after: OpenSearchStore, node: OpenSearch, index: str, events: list[Event], key: SigningKey
     ) -> None:
@@ -322,4 +344,4 @@ class TestTampering:
 
 
 def _id(event: Event) -> str:
-    return key("event", event.id, event.source)
+    return name_of("event", event.id, event.source)

@@ -15,6 +15,7 @@ import pytest
 from sentinel_core.audit.chain import COLUMNS, link
 from sentinel_core.audit.checkpoints import append, read, signed
 from sentinel_core.audit.events import Event
+from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.retention.record import PURGED
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store import _layout
@@ -27,6 +28,13 @@ def after(filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey) -> 
     """The store after a purge of 1 to 5, and of the whole other source."""
     purged(filled, cut, folder, key)
     return filled
+
+
+@pytest.fixture
+def sealed(stocked: PurgingStore, folder: Path, cut: datetime, key: SigningKey) -> PurgingStore:
+    """The same in each back end."""
+    purged(stocked, cut, folder, key)
+    return stocked
 
 
 IN_THE_STORE: dict[str, tuple[tuple[str, ...], Found]] = {
@@ -148,17 +156,17 @@ def test_a_record_that_is_none_is_told_and_vouches_for_nothing(after: SqliteStor
 
 
 def test_a_record_without_a_signature_vouches_for_nothing_where_a_key_is_asked(
-    filled: SqliteStore, folder: Path, cut: datetime, key: SigningKey
+    stocked: PurgingStore, folder: Path, cut: datetime, key: SigningKey
 ) -> None:
-    purged(filled, cut, folder)
-    assert found(filled) == []
-    assert found(filled, key)[:2] == [("bad signature", RECORDS, 0, 0), ("gap", SOURCE, 1, 5)]
+    purged(stocked, cut, folder)
+    assert found(stocked) == []
+    assert found(stocked, key)[:2] == [("bad signature", RECORDS, 0, 0), ("gap", SOURCE, 1, 5)]
     only_the_signature = [("bad signature", RECORDS, 0, 0)]
-    assert found(filled, key, folder) == only_the_signature, "the events themselves are there to be walked"
+    assert found(stocked, key, folder) == only_the_signature, "the events themselves are there to be walked"
 
 
-def test_a_record_of_another_key_vouches_for_nothing(after: SqliteStore, new_key: Callable[[], SigningKey]) -> None:
-    assert found(after, new_key())[:2] == [("bad signature", RECORDS, 0, 0), ("gap", SOURCE, 1, 5)]
+def test_a_record_of_another_key_vouches_for_nothing(sealed: PurgingStore, new_key: Callable[[], SigningKey]) -> None:
+    assert found(sealed, new_key())[:2] == [("bad signature", RECORDS, 0, 0), ("gap", SOURCE, 1, 5)]
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -207,36 +215,36 @@ SEGMENTS: dict[str, tuple[Callable[[Path], object], Found]] = {
 
 
 @pytest.mark.parametrize("how", SEGMENTS)
-def test_what_is_done_to_a_segment_is_found(after: SqliteStore, folder: Path, key: SigningKey, how: str) -> None:
+def test_what_is_done_to_a_segment_is_found(sealed: PurgingStore, folder: Path, key: SigningKey, how: str) -> None:
     change, expected = SEGMENTS[how]
     (path,) = folder.glob("*.gz")
     change(path)
-    assert sorted(found(after, key, folder)) == sorted(expected)
-    assert found(after, key) == [], "the store alone is sound"
+    assert sorted(found(sealed, key, folder)) == sorted(expected)
+    assert found(sealed, key) == [], "the store alone is sound"
 
 
 @pytest.mark.parametrize("line", [b"\n", b"[]\n", b"{}\n", b'{"number": "x"}\n', b"\xff\n"])
-def test_a_line_of_a_segment_that_is_no_event_is_found(after: SqliteStore, folder: Path, line: bytes) -> None:
+def test_a_line_of_a_segment_that_is_no_event_is_found(sealed: PurgingStore, folder: Path, line: bytes) -> None:
     (path,) = folder.glob("*.gz")
     lines = lines_of(path)
     seal(path, [*lines[:3], line, *lines[4:]])
-    told = found(after, None, folder)
+    told = found(sealed, None, folder)
     assert ("bad segment", "", 0, 0) in told
     assert ("gap", SOURCE, 3, 3) in told or ("hash mismatch", SOURCE, 3, 3) in told
 
 
 @pytest.mark.parametrize("at", [range(1, 4), range(1, 6), range(1, 11)])
 def test_checkpoints_of_before_the_purge_hold_in_the_store_and_in_the_segments(
-    sqlite: SqliteStore, events: list[Event], folder: Path, key: SigningKey, cut: datetime, tmp_path: Path, at: range
+    store: PurgingStore, events: list[Event], folder: Path, key: SigningKey, cut: datetime, tmp_path: Path, at: range
 ) -> None:
     path = tmp_path / "checkpoints.ndjson"
-    sqlite.ingest(events[: at.stop - 1])
-    append(path, signed(sqlite.heads(), key, AT))
-    sqlite.ingest(events)
-    purged(sqlite, cut, folder, key)
+    store.ingest(events[: at.stop - 1])
+    append(path, signed(store.heads(), key, AT))
+    store.ingest(events)
+    purged(store, cut, folder, key)
     promises = read(path, [key.public]).promises
-    assert found(sqlite, key, None, promises) == found(sqlite, key, folder, promises) == []
+    assert found(store, key, None, promises) == found(store, key, folder, promises) == []
     wrong = [replace(promise, hash=bytes(32)) for promise in promises]
     told = [("hash mismatch", SOURCE, 1 if at.stop <= 6 else 6, at.stop - 1)]  # the purge vouches for the first five
-    assert found(sqlite, key, folder, wrong) == told
-    assert found(sqlite, key, None, wrong) == (told if at.stop > 5 else []), "what is gone only segments tell"
+    assert found(store, key, folder, wrong) == told
+    assert found(store, key, None, wrong) == (told if at.stop > 5 else []), "what is gone only segments tell"

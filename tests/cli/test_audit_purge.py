@@ -106,8 +106,8 @@ def test_an_event_that_is_dated_in_the_future_is_named_and_may_be_passed(months:
         {"source": "/prod/x", "number": 7, "time": "2099-01-01T00:00:00.000Z", "waiting": 1}
     ]
     assert (
-        "note: event 7 of /prod/x is of 2099-01-01T00:00:00.000Z, in the future: kept for as "
-        "long: 1 older event behind it; --with-future takes them" in ended.err
+        "note: event 7 of /prod/x is of 2099-01-01T00:00:00.000Z, in the future: 1 older event behind it must wait "
+        "for that; --with-future passes it" in ended.err
     )
     ended = sentinelctl(*asked, "--with-future", "--yes", "-o", "json")
     assert (json.loads(ended.out)["removed"], json.loads(ended.out)["held"]) == (8, [])
@@ -119,7 +119,7 @@ def test_a_younger_event_is_named_that_keeps_older_ones(months: Path, sentinelct
     put(months, "late-event", datetime(2026, 5, 1, tzinfo=UTC))
     ended = sentinelctl("audit", "purge", "--before", "2026-06-01", *ALL, "--dry-run")
     assert "note: event 3 of /prod/x is of 2026-06-03T" in ended.err
-    assert "until that is purged, too, it keeps 1 older event behind it" in ended.err
+    assert "1 older event behind it must wait until it is old enough, too" in ended.err
 
 
 @pytest.mark.usefixtures("months")
@@ -131,6 +131,6 @@ def test_another_folder_than_that_of_earlier_segments_is_told(sentinelctl: Run) 
     for more in ("--dry-run", "--yes"):
         ended = sentinelctl(*elsewhere, more)
         assert ended.code == 0
-        assert "note: 1 segment of earlier purges not in elsewhere (audit-000001-" in ended.err
+        assert "note: elsewhere lacks 1 segment of earlier purges (audit-000001-" in ended.err
         assert "needs all in one folder" in ended.err
     assert sentinelctl("audit", "verify", "--segments", "elsewhere").code == 2
