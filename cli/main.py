@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": Lazy("sentinel_core.cli.doctor:doctor", "Check settings, stores, rules, outbox and audit store."),
     "rules": Lazy("sentinel_core.cli.rules:rules", "Validate, compare, explain and roll back rules."),
     "sync": Lazy("sentinel_core.cli.sync:sync", "Keep a store at what is committed on a branch."),
+    "serve": Lazy("sentinel_core.cli.serve:serve", "Keep a store at Git, and store events, in one process."),
     "lock": Lazy("sentinel_core.cli.lock:lock", "Locks of stores: list, hold, release, break."),
     "audit": Lazy("sentinel_core.cli.audit:audit", "Who changed which rule, when and why."),
     "instances": Lazy("sentinel_core.cli.instances:instances", "Running services, and which rules they have."),

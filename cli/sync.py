@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 
@@ -51,23 +52,44 @@ COLOURS = {
 }
 
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+Looks = Callable[[], Synced]
+
+
+def policy_options(command: Command) -> Command:
+    """How a store is kept: `store`, `interval`, `drift`, `branch`."""
+    for decorate in (
+        click.option(
+            "--branch",
+            type=WORDS,
+            metavar="NAME",
+            help="Commit what is adopted there, to be merged, not to the branch of GIT.",
+        ),
+        click.option(
+            "--drift",
+            type=click.Choice(["report", "heal", "adopt"]),
+            default="report",
+            show_default=True,
+            help="What happens to edits in the store: they are told and stay, are undone, or are committed.",
+        ),
+        click.option(
+            "--interval",
+            metavar="TIME",
+            default="30s",
+            show_default=True,
+            callback=seconds,
+            help="Pause between two looks.",
+        ),
+        click.option("--store", metavar="URI", help="Store to keep there (default: the only one of the settings)."),
+    ):
+        command = decorate(command)
+    return command
+
+
 @click.command()
 @click.argument("git", metavar="GIT")
-@click.option("--store", metavar="URI", help="Store to keep there (default: the only one of the settings).")
 @click.option("--once", is_flag=True, help="Look once and end; the exit code says what was found.")
-@click.option(
-    "--interval", metavar="TIME", default="30s", show_default=True, callback=seconds, help="Pause between two looks."
-)
-@click.option(
-    "--drift",
-    type=click.Choice(["report", "heal", "adopt"]),
-    default="report",
-    show_default=True,
-    help="What happens to edits in the store: they are told and stay, are undone, or are committed.",
-)
-@click.option(
-    "--branch", type=WORDS, metavar="NAME", help="Commit what is adopted there, to be merged, not to the branch of GIT."
-)
+@policy_options
 @env_option
 @output_options
 @pass_app
@@ -83,6 +105,17 @@ def sync(app: App, git: str, store: str | None, once: bool, interval: float, dri
     guards is published; what is not is told and skipped. Rules under quarantine are never published, so a rollback
     stands. Without --once it goes on until it is interrupted, and tells only what is new.
     """
+    with keeping(app, git, store, drift, branch) as (look_once, uri):
+        for found in news(look_once, interval, threading.Event()):
+            tell(app, found, git, uri)
+            if once or app.out.closed:
+                break
+    return CODES[found.state] if found.error is None else code_of(found.error)
+
+
+@contextmanager
+def keeping(app: App, git: str, store: str | None, drift: Any, branch: str | None) -> Iterator[tuple[Looks, str]]:
+    """One look at both sides, to be called again and again, and the store's URI. Raises UsageProblem, BadSettings."""
     if branch is not None and drift != "adopt":
         raise UsageProblem("--branch is where edits are committed", next_step="add --drift adopt")
     guards = app.settings.guards
@@ -102,17 +135,20 @@ def sync(app: App, git: str, store: str | None, once: bool, interval: float, dri
                 f"{source.uri} is no Git repository, so nothing is committed there",
                 next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
             )
-        found = look(source, kept, settings, utc_now())
-        _tell(app, found, git, uri)
-        while not once and not app.out.closed:
-            threading.Event().wait(max(interval, 0.1))
-            before, found = found, look(source, kept, settings, utc_now())
-            if (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
-                _tell(app, found, git, uri)
-    return CODES[found.state] if found.error is None else code_of(found.error)
+        yield lambda: look(source, kept, settings, utc_now()), uri
 
 
-def _tell(app: App, found: Synced, git: str, store: str) -> None:
+def news(look_once: Looks, interval: float, stop: threading.Event) -> Iterator[Synced]:
+    """Looks every `interval` seconds until `stop` is set, and gives what is not as it was; the first look always."""
+    found: Synced | None = None
+    while found is None or not stop.wait(max(interval, 0.1)):
+        before, found = found, look_once()
+        if before is None or (found.state, found.commit, found.text) != (before.state, before.commit, before.text):
+            yield found
+
+
+def tell(app: App, found: Synced, git: str, store: str) -> None:
+    """What a look found, and what to do about it."""
     app.out.show(_view(found))
     step = _next_step(found, mask_uri(git), store)
     if step is not None:

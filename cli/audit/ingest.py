@@ -55,12 +55,12 @@ def ingest(app: App, until_idle: bool, metrics: str | None, file: str | None) ->
     kafka = app.settings.audit.kafka
     with closing(open_store(app.settings.audit.store)) as store:
         line = Ingest(target, store, topics=topics, group=kafka.group if kafka else "")
-        with _served(line, metrics):
+        with served(line, metrics):
             app.out.say(f"taking events from {target} into the audit store; Ctrl-C ends it")
             try:
                 _run(app, line, until_idle=until_idle)
             finally:
-                app.out.say(_words(line))
+                app.out.say(words_of(line))
     done = {name: value for name, value in asdict(line.status()).items() if name != "behind_s"}
     app.out.show(View(document=done, items=[done], names=[], lines=lambda _: iter(())))
 
@@ -95,14 +95,15 @@ def _tell(app: App, line: Ingest, stop: threading.Event) -> None:
     """Says how it goes when that has changed."""
     said, pause = "", FIRST_TELL_S
     while not stop.wait(pause):
-        if (words := _words(line)) != said:
+        if (words := words_of(line)) != said:
             said = words
             app.out.say(words)
         pause = TELL_S
 
 
 @contextmanager
-def _served(line: Ingest, address: str | None) -> Iterator[None]:
+def served(line: Ingest, address: str | None) -> Iterator[None]:
+    """Answers scrapes at `address`, where there is one, while the block runs."""
     if address is None:
         yield
         return
@@ -115,7 +116,8 @@ def _served(line: Ingest, address: str | None) -> Iterator[None]:
         end()
 
 
-def _words(line: Ingest) -> str:
+def words_of(line: Ingest) -> str:
+    """How it goes, in one line."""
     status = line.status()
     lag = "?" if status.lag is None else f"{status.lag:,}"
     parts = [f"{plural(status.stored, 'event')} stored, {status.duplicates:,} known before, lag {lag}"]
