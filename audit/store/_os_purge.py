@@ -88,12 +88,10 @@ def expired(client: Client, names: Names, heads: Sequence[Head], before: datetim
     """See `PurgingStore`. `heads`: what is not settled yet stays."""
     settled = {head.source: head.number for head in heads}
     old = {"range": {"@timestamp": {"lt": rfc3339(before)}}}
-    span = {"gte": rfc3339(before)} | ({} if future is None else {"lt": rfc3339(future)})
-    young = {"bool": {"filter": [{"range": {"@timestamp": span}}, {"exists": {"field": NUMBER}}]}}
-    first = {"top_hits": {"size": 1, "sort": [{NUMBER: "asc"}, {"@timestamp": "asc"}], "_source": False}}
+    young = {"range": {"@timestamp": {"gte": rfc3339(before)} | ({} if future is None else {"lt": rfc3339(future)})}}
     asked = {
         "old": {"filter": old, "aggs": {"last": {"max": {"field": NUMBER}}}},
-        "young": {"filter": young, "aggs": {"first": first}},
+        "young": {"filter": young, "aggs": {"first": {"min": {"field": NUMBER}}}},
     }
     ends: dict[str, int] = {}
     holders: list[Holder] = []
@@ -101,26 +99,36 @@ def expired(client: Client, names: Names, heads: Sequence[Head], before: datetim
         source, last = bucket["key"]["source"], bucket["old"]["last"]["value"]
         if last is None or source not in settled:
             continue
-        end, hits = int(last), bucket["young"]["first"]["hits"]["hits"]
-        if hits and hits[0]["sort"][0] < end:
-            number, at_ms = hits[0]["sort"]
-            end, waiting = _around(client, names, source, old, number)
-            holders.append(Holder(source, number, from_milliseconds(at_ms), waiting))
+        end, first = int(last), bucket["young"]["first"]["value"]
+        if first is not None and first < end:
+            end, holder = _held(client, names, source, old, int(first))
+            holders.append(holder)
         if end:
             ends[source] = min(end, settled[source])
     return Expired(ends, holders)
 
 
-def _around(client: Client, names: Names, source: str, old: Mapping[str, Any], number: int) -> tuple[int, int]:
-    """The last old event of a source before one, 0 for none, and how many there are behind it."""
-    front = {"filter": {"range": {NUMBER: {"lt": number}}}, "aggs": {"last": {"max": {"field": NUMBER}}}}
+def _held(client: Client, names: Names, source: str, old: dict[str, Any], number: int) -> tuple[int, Holder]:
+    """The last old event of a source before one that is not, 0 for none; and that one."""
+    here, front, behind = (
+        {"range": {NUMBER: span}} for span in ({"gte": number, "lte": number}, {"lt": number}, {"gt": number})
+    )
     asked = {
         "size": 0,
-        "query": {"bool": {"filter": [{"term": {_SOURCE: source}}, old]}},
-        "aggs": {"front": front, "behind": {"filter": {"range": {NUMBER: {"gt": number}}}}},
+        "query": {"term": {_SOURCE: source}},
+        "aggs": {
+            "here": {"filter": here, "aggs": {"time": {"max": {"field": "@timestamp"}}}},
+            "front": {"filter": _both(front, old), "aggs": {"last": {"max": {"field": NUMBER}}}},
+            "behind": {"filter": _both(behind, old)},
+        },
     }
     told = client.call("POST", f"/{names.events}/_search", asked)[1]["aggregations"]
-    return int(told["front"]["last"]["value"] or 0), told["behind"]["doc_count"]
+    at = from_milliseconds(int(told["here"]["time"]["value"] or 0))  # none where it has just left
+    return int(told["front"]["last"]["value"] or 0), Holder(source, number, at, told["behind"]["doc_count"])
+
+
+def _both(*clauses: dict[str, Any]) -> dict[str, Any]:
+    return {"bool": {"filter": list(clauses)}}
 
 
 def linked(client: Client, names: Names, ends: Ends) -> Iterator[Linked]:

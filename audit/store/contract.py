@@ -168,11 +168,13 @@ class InspectableStore(Protocol):
 
 @runtime_checkable
 class ArrivalStore(AuditStore, Protocol):
-    """A store that knows in which order events came to it, so that they can be exported whole and followed."""
+    """A store that knows in which order events came to it, at least those of each source, so that they can be exported
+    whole and followed."""
 
     def arrived(self, query: Query) -> Page:
-        """Rows in rising order of arrival; those of an event stand together. `Page.next` is always given, as what
-        arrives later follows; a page of fewer rows than `limit` ends with what is there now."""
+        """Rows in rising order of arrival, or source by source where that is known of each alone; those of an event
+        stand together. `Page.next` is always given, as what arrives later follows; a page of fewer rows than `limit`
+        ends with what is there now."""
 
     def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
         """The whole events of these heads, in their order; those that are gone are left out."""

@@ -61,7 +61,7 @@ def from_uri(rest: str, *, read_only: bool) -> OpenSearchStore:
 
 
 class OpenSearchStore:
-    """An `AuditStore` and a `ChainedStore`. It sees at once what it wrote itself; what others write is found by
+    """Does all that `SqliteStore` does. It sees at once what it wrote itself; what others write is found by
     questions half a second later."""
 
     def __init__(self, target: Target, *, read_only: bool = False) -> None:
