@@ -40,8 +40,8 @@ def serve(
     sentinelctl serve --sync "git+file:///srv/rules.git?ref=main&path=rules" --drift heal --interval 10s
 
     With --sync it keeps a store at what is committed on a branch, as sentinelctl sync does. Where audit.kafka is set it
-    takes events from Kafka into the audit store, as sentinelctl audit ingest does. SIGTERM ends it with 0, after what is
-    being written.
+    takes events from Kafka into the audit store, as sentinelctl audit ingest does. SIGTERM ends it with 0, after what
+    is being written.
     """
     kafka = app.settings.audit.kafka
     if git is None and kafka is None:
@@ -55,13 +55,11 @@ def serve(
         raise UsageProblem("--metrics tells of events from Kafka", next_step="set audit.kafka")
     told: Told = queue.SimpleQueue()
     stop = threading.Event()
-    works: list[Callable[[], None]] = []
     with (
         _kept(app, git, store, interval, drift, branch, stop, told) as sync,
         _ingested(app, metrics, stop, told) as line,
     ):
-        works += [work for work in (sync, line) if work is not None]
-        _run(app, works, stop, told)
+        _run(app, [work for work in (sync, line) if work is not None], stop, told)
     return Exit.DONE
 
 
