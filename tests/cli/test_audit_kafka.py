@@ -20,7 +20,7 @@ from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target, library
 from sentinel_core.audit.publish.kafka import KafkaPublisher
 from tests.audit.conftest import History, flow_rule
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, git
 from tests.collectors.conftest import running
 from tests.services.kafka import Kafka, authority
 from tests.services.server import free_port, wait_until
@@ -262,6 +262,28 @@ def test_a_signal_ends_it_within_two_seconds(
     _, said = process.communicate(timeout=20)
     assert (process.returncode, b"Traceback" in said) == (code, False), said
     assert time.monotonic() - begun < 4, "two seconds, and as many for a busy machine"
+
+
+def test_served_events_are_stored_while_a_store_is_kept(
+    server: Kafka, configure: Configure, sentinelctl: Run, here: Path
+) -> None:
+    configure(server.bootstrap)
+    assert sentinelctl("audit", "init").code == 0
+    git(here, "init", "-qb", "main")
+    (here / "rules.yaml").write_text("flowRules: [{resource: pay, count: 5}]\n")
+    git(here, "add", "rules.yaml")
+    git(here, "commit", "-qm", "Begin")
+    sides = [f"git+file://{here}?ref=main&path=rules.yaml", "--store", f"file://{here}/live.yaml"]
+    program = [sys.executable, "-c", "from sentinel_core.cli.main import main; main()", "serve", "--sync", *sides]
+    process = subprocess.Popen(program, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        sent = publish(server, here, 3)
+        assert wait_until(lambda: sentinelctl("audit", "query", "-o", "name").out.split() == sent[::-1], 30)
+        assert wait_until((here / "live.yaml").exists, 30)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        told, said = process.communicate(timeout=20)
+    assert (process.returncode, b"published" in told, b"3 events stored" in said) == (0, True, True), said
 
 
 def test_a_reader_that_goes_away_stops_nothing(

@@ -25,7 +25,10 @@ LINES = 12
 """A seed; with 30 seeds that is 360 in all."""
 LONGEST_S = 20.0
 """Of a line, on a machine that is busy: most take hundredths."""
-NOT_RUN = {("demo",): "it takes 20 seconds, and has tests of its own"}
+NOT_RUN = {
+    ("demo",): "it takes 20 seconds, and has tests of its own",
+    ("serve",): "it does not end; what it is given is as for sync",
+}
 ENDLESS = {"--follow", "-f", "--every", "--interval"}
 ALWAYS = {
     ("sync",): ["--once"],

@@ -159,6 +159,7 @@ LINES = [(path, each.line) for path, command in [((), cli), *ALL.items()] for ea
 ELSEWHERE = {
     "demo": "it is run by tests/e2e/test_demo.py",
     "sync": "a repository of that name",
+    "serve": "the same",
     "audit ingest": "Kafka",
     "audit init": "Kafka",
     "audit tail -f": "it does not end",
