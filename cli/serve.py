@@ -26,7 +26,9 @@ Told = queue.SimpleQueue[Callable[[], None]]
 @click.command()
 @click.option("--sync", "git", metavar="GIT", help="Repository whose branch is kept in the store.")
 @policy_options
-@click.option("--metrics", metavar="HOST:PORT", help="Serve lag and age of events to Prometheus there, e.g. 127.0.0.1:9465.")
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Serve lag and age of events to Prometheus there, e.g. 127.0.0.1:9465."
+)
 @env_option
 @output_options
 @pass_app

@@ -28,7 +28,7 @@ FORMS = ("wide", "ndjson", "name")
 COMMANDS = {
     "demo": None,  # opens no store but its own
     "doctor": ["doctor"],
-    "serve": ["serve", "--sync", "{uri}", "--store", "{uri}"],
+    "serve": None,  # it does not end; what it tells is told by sync and audit ingest
     "sync": ["sync", "{uri}", "--store", "{uri}", "--once"],
     "rules validate": ["rules", "validate", "{uri}"],
     "rules fmt": ["rules", "fmt", "{uri}"],
