@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from sentinel_core.audit.redaction import NONE, OPEN, Redaction
-from sentinel_core.masking import MASK, mask_text, may_hold_secret
+from sentinel_core.masking import MASK, mask_name, mask_text, may_hold_secret
 from sentinel_core.rules import Problem
 
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""")
@@ -84,7 +84,7 @@ class Masker:
         """A copy of a JSON value without what must not be stored. `hidden`: the field that hides all of it; `inside`:
         the field in which it stands."""
         if isinstance(value, dict):
-            return {name: self._member(inside, name, member, hidden) for name, member in value.items()}
+            return {self._name(name): self._member(inside, name, member, hidden) for name, member in value.items()}
         if isinstance(value, list):
             return [self.value(member, hidden=hidden, inside=inside) for member in value]
         if hidden is not None and value is not None and value not in OPEN:
@@ -112,6 +112,11 @@ class Masker:
         self.masked = True
         self.redacted.add(field)
         return self._redaction.keyed(value) or self._labels.setdefault(repr(value), f"{MASK}#{len(self._labels) + 1}")
+
+    def _name(self, name: str) -> str:
+        clean = mask_name(name)
+        self.masked = self.masked or clean != name
+        return clean
 
     def _text(self, text: str) -> str:
         clean = mask_text(text)

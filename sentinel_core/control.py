@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sentinel_core.activation import Activation
+from sentinel_core.masking import mask_name
 from sentinel_core.modes import EVERYTHING, MODES, Shadow
 from sentinel_core.plan import Snapshot
 from sentinel_core.snapshot import Compiler
@@ -40,7 +41,7 @@ class Control:
             self._compiler.modes.controls = {**controls, target: mode} if mode is not None else controls
 
         self._activation.rebuild(change)
-        logger.warning("%s: %s by hand, %d rules", target, mode or "let go", sum(fits))
+        logger.warning("%s: %s by hand, %d rules", mask_name(target), mode or "let go", sum(fits))
         return sum(fits)
 
     def _kinds(self, target: str) -> Iterator[str]:
@@ -55,7 +56,8 @@ class Control:
     def status(self) -> dict[str, Any]:
         """What an operator must not forget."""
         shadows = list(shadows_of(self._activation.read()))
-        return {"held": self.held, "shadows": len(shadows), "wouldBlock": sum(each["wouldBlock"] for each in shadows)}
+        held = {mask_name(target): mode for target, mode in self.held.items()}
+        return {"held": held, "shadows": len(shadows), "wouldBlock": sum(each["wouldBlock"] for each in shadows)}
 
 
 def shadows_of(snapshot: Snapshot) -> Iterator[dict[str, Any]]:

@@ -104,6 +104,12 @@ def test_one_value_has_one_label_within_an_event() -> None:
     assert labels == ["***#1", "***#2", "***#1"]
 
 
+def test_names_of_members_are_masked_like_texts() -> None:
+    masker = Masker()
+    assert masker.value({"pay?password=hunter2": {"count": 1}}) == {"pay?password=***": {"count": 1}}
+    assert masker.masked
+
+
 def test_what_a_trailer_of_a_commit_holds_is_masked_like_its_message(history: Any, flow: Any) -> None:
     secret = "ghp_0123456789abcdefghij"
     history.commit("flow", [flow(count=1)])
