@@ -1,6 +1,8 @@
 """What an installation holds: everything of ours, under one name, and nothing else."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -128,3 +130,17 @@ def test_expected_build_is_the_one_under_test() -> None:
     file = window.__file__
     assert file is not None
     assert ("pure" if file.endswith(".py") else "compiled") == expected
+
+
+def test_what_is_compiled_passes_its_check_in_a_build_that_has_no_library() -> None:
+    """`pip install .` builds apart from everything that is installed."""
+    flags = re.search(r"^ +flags = (\[.*\])$", (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    assert flags is not None
+    hot = [
+        line for line in (ROOT / "hot_modules.txt").read_text(encoding="utf-8").split("\n") if line[:1] not in ("", "#")
+    ]
+    apart = ["--no-site-packages", "--cache-dir=/dev/null", *json.loads(flags[1])]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *apart, *hot], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
