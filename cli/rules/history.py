@@ -91,7 +91,7 @@ def history(app: App, store: str | None, kind: Kind | None, limit: int, before: 
     has forgotten are still here.
     """
     with history_store(app, store, kind) as (source, item):
-        revisions = past(app, source, item)
+        revisions = past(app, source, item, may_begin=True)
         numbers = [number for number in sorted(revisions, reverse=True) if before is None or number < before]
         with app.out.waiting("reading the rules of each revision"):
             entries = list(_entries(revisions, item, numbers[:limit], patch=patch))
