@@ -167,7 +167,7 @@ def test_what_runs_in_one_environment_goes_to_the_next_with_its_author(here: Pat
 def test_a_store_that_holds_nothing_is_said_to(plain: Shop) -> None:
     found = plain.run("rules", "drift")
     assert found.code == 1
-    assert f"file://{plain.here}/lists holds no rules; sentinelctl rules publish writes what was committed." in found.err
+    assert f"file://{plain.here}/lists holds no rules; sentinelctl rules publish writes what was comm" in found.err
     ok(plain.run("rules", "publish", "--yes"))
     plain.write(21)
     assert "holds no rules" not in plain.run("rules", "drift").err
