@@ -74,12 +74,14 @@ def next_step_of(error: BaseException) -> str | None:
 
 def _step_of_kind(error: BaseException) -> str | None:
     """Where the code alone says too little."""
-    from sentinel_core.audit.errors import EventInvalid, LibraryMissing, PurgeFailed
+    from sentinel_core.audit.errors import EventInvalid, LibraryMissing, PurgeFailed, QueryInvalid
 
     if isinstance(error, PurgeFailed):
         return error.next_step
     if isinstance(error, EventInvalid):
         return "sentinelctl audit verify    (says what is not as it was written)"
+    if isinstance(error, QueryInvalid):
+        return "sentinelctl audit query --help    (how times and terms are written)"
     if isinstance(error, LibraryMissing):
         return "install that, then run the command again"
     return None

@@ -29,6 +29,19 @@ def is_tracked(top: Path, path: Path) -> bool:
     return bool(_git("-C", str(top), "ls-tree", "--name-only", "HEAD", "--", resolved.relative_to(top).as_posix()))
 
 
+def remotes(folder: Path) -> list[str]:
+    """The names of those that a repository has."""
+    return _git("-C", str(folder), "remote").split()
+
+
+def push_of(folder: Path, branch: str) -> str | None:
+    """The command that hands a branch on; None where there is nobody to hand it to."""
+    known = remotes(folder)
+    if not known:
+        return None
+    return f"git -C {folder} push {'origin' if 'origin' in known else known[0]} {branch}"
+
+
 def references(top: Path) -> list[str]:
     """Branches and tags, the newest first."""
     told = _git("-C", str(top), "for-each-ref", "--sort=-committerdate", "--format=%(refname:short)", "--count=50")

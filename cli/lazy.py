@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import click
 
@@ -34,6 +35,14 @@ class LazyGroup(click.Group):
         super().__init__(name, help=inspect.cleandoc(help), params=list(shared()))
         self.lazy = lazy
         self._shared = shared
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """A value of an option may be asked for before any command is named."""
+        if COMPLETING in os.environ:
+            _complete_values(self)
+        return super().make_context(info_name, args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         return list(self.lazy)

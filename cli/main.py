@@ -107,7 +107,7 @@ def _last_words(app: App, error: OutputError) -> int:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
-        text = error.format_message()
+        text = error.format_message().replace(":\n\t", ": ").replace("\n\t", " ")  # click's lists of choices
     elif isinstance(error, OSError) and not is_foreseen(error) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     elif is_foreseen(error):

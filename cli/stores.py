@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 from sentinel_core import datasources
 from sentinel_core.cli.app import App
-from sentinel_core.cli.exits import BadSettings, CommandError
+from sentinel_core.cli.exits import BadSettings, CommandError, UsageProblem
 from sentinel_core.datasources.contract import (
     Absent,
     DatasourceError,
@@ -60,7 +60,7 @@ def the_item(source: Readable, kind: Kind | None) -> Item:
     """The one item of a store that holds documents; the item of `kind` where each kind has its own."""
     items = source.items((kind,) if kind else KINDS)
     if len(items) != 1:
-        raise CommandError(
+        raise UsageProblem(
             f"{source.uri} keeps every kind by itself, each with its own revisions",
             next_step=f"add --kind with one of {', '.join(KINDS)}",
         )

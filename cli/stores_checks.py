@@ -137,7 +137,10 @@ def _age(found: Sequence[tuple[Item, Reading]]) -> dict[str, float]:
 def _holding_nothing(name: str, source: Readable, found: Sequence[tuple[Item, Reading]], took_ms: float) -> Check:
     reasons = "; ".join(dict.fromkeys(reading.reason for _, reading in found if isinstance(reading, Absent)))
     text = f"{source.uri}: reached in {took_ms:.0f} ms, but it holds no rules ({reasons})"
-    return Check(name, "warn", text, f"check its {where_to_look(source)}")
+    step = f"check its {where_to_look(source)}"
+    if name == "store" and isinstance(source, Writable):
+        step += "; where it is new: sentinelctl rules publish    (writes what was committed)"
+    return Check(name, "warn", text, step)
 
 
 def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:

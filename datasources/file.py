@@ -39,7 +39,7 @@ from sentinel_core.datasources.layout import Layout, check_size, documents, one_
 from sentinel_core.datasources.names import is_rule_file
 from sentinel_core.datasources.notify import Note, folders_of, links_of, watch_folders
 from sentinel_core.datasources.registry import Scheme, milliseconds
-from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.datasources.uri import SourceUri, without_dots
 from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
@@ -435,7 +435,7 @@ def _exclusive(folder: Path) -> Iterator[None]:
 def _open(uri: SourceUri, *, poll_ms: float | None = None, **options: Any) -> FileSource:
     if not uri.path:
         raise SourceMisconfigured("file:// needs a path, for example file:///etc/sentinel/rules.yaml")
-    return FileSource(uri.path, poll_s=poll_ms, **options)
+    return FileSource(without_dots(uri.path), poll_s=poll_ms, **options)
 
 
 SCHEME = Scheme(

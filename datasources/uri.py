@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path, PurePath
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sentinel_core.masking import MASK, mask_uri
 
-__all__ = ["MASK", "SourceUri", "mask_uri"]
+__all__ = ["MASK", "SourceUri", "mask_uri", "without_dots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,18 @@ class SourceUri:
         parts = urlsplit(text)
         address = text.split("#", 1)[0].split("?", 1)[0]
         return cls(parts.scheme.lower(), address, unquote(parts.path), _query(parts.query))
+
+
+def without_dots(path: str) -> Path:
+    """A path of this machine without `..`, so that one file is one store however it is spelled. It leads where the
+    kernel goes with it: behind a symbolic link `..` is not what the text says."""
+    parts = PurePath(path).parts
+    if ".." not in parts or "\0" in path:  # which no file has, as whoever reads it says
+        return Path(path)
+    end = len(parts) - parts[::-1].index("..")
+    above, below = os.path.join(*parts[:end]), parts[end:]  # noqa: PTH118 -- what follows is about texts
+    plain, real = os.path.normpath(os.path.abspath(above)), os.path.realpath(above)  # noqa: PTH100 -- keeps links
+    return Path(plain if os.path.realpath(plain) == real else real, *below)
 
 
 def _query(text: str) -> dict[str, str]:

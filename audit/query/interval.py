@@ -61,9 +61,16 @@ def between(start: str, end: str, *, now: datetime, zone: tzinfo) -> Interval:
 
 def since(text: str, *, now: datetime, zone: tzinfo) -> Interval:
     """From the beginning of what is named until now; `2h` is two hours ago. Raises QueryInvalid."""
-    return _since(_clean(text), Frame(now, zone))
+    try:
+        return _since(_clean(text), Frame(now, zone))
+    except QueryInvalid as error:
+        if error.suggestions != EXAMPLES:
+            raise
+        raise QueryInvalid(f"{text!r} is not a time", suggestions=_BEGINNINGS) from error
 
 
+_BEGINNINGS = ("2h", "yesterday", "2026-11-25T14:00", "上周三下午")
+"""What may be written where `since` is said already."""
 _SEPARATOR = re.compile(r" (?:to|until|till|and|-) |\.\.| ?[~–—] ?|到(?!现在$)|至(?!今$)")
 _TIMES = re.compile(r"(?<=\d:\d\d)-(?=\d{1,2}:\d\d)")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,21 @@ import click
 from sentinel_core.cli.app import WORDS, App, pass_app
 from sentinel_core.cli.config.edit import edited
 from sentinel_core.cli.config.known import context_named, known_contexts
-from sentinel_core.cli.exits import Exit, UsageProblem
+from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import shown
-from sentinel_core.settings import Settings, load_settings
+from sentinel_core.datasources.contract import SourceMisconfigured
+from sentinel_core.settings import Settings, SettingsError, load_settings
 from sentinel_core.settings_contexts import choice_file
-from sentinel_core.settings_sources import CONTEXTS, dotted, is_context_name, leaves, near, settings_file, user_file
+from sentinel_core.settings_sources import (
+    CONTEXTS,
+    dotted,
+    is_context_name,
+    leaves,
+    near,
+    parse_settings_text,
+    settings_file,
+    user_file,
+)
 
 
 @click.command()
@@ -30,7 +41,7 @@ def set_context(app: App, name: str, settings: tuple[str, ...], unset: tuple[str
 
     It goes where a context of that name stands, else into the project file, else into the settings of this user. What
     else stands in the file is kept, comments too. Nothing is written where the context could not be used. Several
-    stores are separated by blanks.
+    stores are separated by blanks; any list may be given as YAML has it, '[first, second]'.
 
     \b
     sentinelctl config set-context staging environment=staging stores=etcd://127.0.0.1:2379/sentinel
@@ -54,7 +65,10 @@ def set_context(app: App, name: str, settings: tuple[str, ...], unset: tuple[str
         for setting in map(_setting, unset):
             _remove(context, setting.split("."))
 
-    edited(path, change, check=lambda written: _check(written, name))
+    try:
+        edited(path, change, check=lambda written: _check(written, name))
+    except SettingsError as error:
+        raise _blaming(error, path, values) from error
     app.out.say(f"Context {name} stands in {shown(path)}.")
     return Exit.DONE
 
@@ -102,8 +116,24 @@ def _pair(text: str) -> tuple[str, Any]:
     setting = _setting(name)
     default = _SETTINGS[setting]
     if isinstance(default, tuple):
-        return setting, value.split()
+        return setting, _list(setting, value)
     return setting, _scalar(value, default)
+
+
+def _list(setting: str, text: str) -> list[Any]:
+    """Separated by blanks, or as YAML has it: nobody's URI begins with a bracket."""
+    if not text.lstrip().startswith("["):
+        return text.split()
+    try:
+        found, _ = parse_settings_text(f"list: {text}".encode(), setting)
+    except ValueError:
+        found = {}
+    if not isinstance(found.get("list"), list) or len(found) > 1:
+        raise UsageProblem(
+            f"what is given for {setting} begins with a bracket and is no list of YAML",
+            next_step=f"write '{setting}=[first, second]', or {setting}='first second'",
+        )
+    return list(found["list"])
 
 
 def _scalar(text: str, default: object) -> Any:
@@ -152,6 +182,29 @@ def _remove(tree: Any, names: list[str]) -> None:
         tree.pop(name, None)
 
 
+_GIVE = "give what is asked for there, then run the command again"
+
+
 def _check(written: Path, name: str) -> None:
-    """Raises SettingsError where the context could not be used."""
-    load_settings(written, context=name)
+    """Raises SettingsError or BadSettings where the context could not be used."""
+    from sentinel_core.service import open_stores
+
+    settings = load_settings(written, context=name)
+    with ExitStack() as undo:
+        try:
+            open_stores(settings, undo)
+        except SourceMisconfigured as error:
+            raise BadSettings(f"the context could not be used: {error}", next_step=_GIVE) from error
+
+
+def _blaming(error: SettingsError, path: Path, given: Mapping[str, Any]) -> SettingsError | BadSettings:
+    """What was given is wrong where it was given: the line that it would have had in the file is none yet."""
+    place = re.compile(re.escape(str(path)) + r":\d+:\d+: (?P<setting>[\w.]+?)(?P<item>\.\d[\w.]*)?: ")
+    problems = []
+    for problem in error.problems:
+        found = place.match(problem)
+        is_given = found is not None and found["setting"] in given
+        problems.append(problem[found.start("setting") :] if found and is_given else problem)
+    if problems == list(error.problems):
+        return error
+    return BadSettings("\n".join(problems), next_step=_GIVE)

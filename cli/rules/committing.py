@@ -89,4 +89,11 @@ def _lines(text: SourceText) -> bytes:
 def say_push(app: App, path: str, branch: str) -> None:
     """What is left to do with a new branch."""
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
-    app.out.say(f"To have it reviewed: git -C {folder} push origin {branch}")
+    say_review(app, folder, branch)
+
+
+def say_review(app: App, folder: Path, branch: str) -> None:
+    """How others see a branch of a repository of this machine."""
+    push = git.push_of(folder, branch)
+    seen = f"git -C {folder} show {branch}    (the repository has no remote to push it to)"
+    app.out.say(f"To have it reviewed: {push or seen}")

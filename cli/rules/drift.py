@@ -61,6 +61,8 @@ def drift(app: App, what: str | None, store: str | None, kind: Kind | None) -> i
         counts[DIRECTIONS[change["action"]]] += 1
     told = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items() if count)
     app.out.say(f"Drift: {told}. Exit code {Exit.DIFFERENCES}.")
+    if not standing.revisions:
+        app.out.say(f"{standing.title} holds no rules; sentinelctl rules publish writes what was committed.")
     return Exit.DIFFERENCES
 
 

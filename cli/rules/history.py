@@ -14,7 +14,7 @@ from sentinel_core.cli.exits import CommandError
 from sentinel_core.cli.moments import local
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare
-from sentinel_core.cli.rules.options import kind_option, store_option
+from sentinel_core.cli.rules.options import kind_option, past_store_option
 from sentinel_core.cli.rules.past import Line, Past, event_sources, past
 from sentinel_core.cli.rules.show import masked, revision_json
 from sentinel_core.cli.rules.sides import short_version
@@ -72,7 +72,7 @@ class Entry:
 
 
 @click.command()
-@store_option
+@past_store_option
 @kind_option("Whose history, for a store that keeps every kind by itself.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many revisions to show.")
 @click.option("--before", type=click.IntRange(2), metavar="N", help="Go on with those that are older than number N.")
@@ -91,7 +91,7 @@ def history(app: App, store: str | None, kind: Kind | None, limit: int, before: 
     has forgotten are still here.
     """
     with history_store(app, store, kind) as (source, item):
-        revisions = past(app, source, item)
+        revisions = past(app, source, item, may_begin=True)
         numbers = [number for number in sorted(revisions, reverse=True) if before is None or number < before]
         with app.out.waiting("reading the rules of each revision"):
             entries = list(_entries(revisions, item, numbers[:limit], patch=patch))

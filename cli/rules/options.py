@@ -19,8 +19,13 @@ def kind_option(text: str) -> Callable[[Command], Command]:
 
 
 def store_option(command: Command) -> Command:
-    """`--store`: another store than the configured one."""
-    return click.option("--store", metavar="URI", help="Store to use instead of the first one of the settings.")(
+    """`--store`: the one that is meant, where the settings name several."""
+    return click.option("--store", metavar="URI", help="Store to use (default: the only one of the settings).")(command)
+
+
+def past_store_option(command: Command) -> Command:
+    """`--store`: whose past is meant."""
+    return click.option("--store", metavar="URI", help="Store to use (default: the first one that has a history).")(
         command
     )
 

@@ -17,6 +17,7 @@ from sentinel_core.datasources.names import YAML_SUFFIXES
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
+    from sentinel_core.audit.errors import StoreUnavailable
     from sentinel_core.audit.event import Event
     from sentinel_core.audit.query.told import Told
     from sentinel_core.audit.store.contract import AuditStore, EventHead
@@ -146,19 +147,27 @@ def _texts(item: Item, sets: Mapping[Kind, RuleSet]) -> tuple[SourceText, ...]:
     return (SourceText(name, document(sets, name), "yaml"),)
 
 
-def past(app: App, source: Readable, item: Item) -> Past:
+def past(app: App, source: Readable, item: Item, *, may_begin: bool = False) -> Past:
     """Every revision that the store or the audit store knows. Without an audit store: what the store remembers.
 
-    What only the audit store has stands where it was told. Raises CommandError where neither can know anything.
+    What only the audit store has stands where it was told. Raises CommandError where neither can know anything, unless
+    that is because nothing was told so far and the past `may_begin` with what stands there.
     """
+    from sentinel_core.audit.errors import StoreMissing
+
     with app.out.waiting(f"reading the history of {item.key}"):
         kept = _kept(source, item)
         audit, told, missing = _told(app, item)
-    if audit is None and not isinstance(source, HasHistory):
+    is_new = isinstance(missing, StoreMissing)
+    if audit is None and not isinstance(source, HasHistory) and not (is_new and may_begin):
         raise CommandError(
             f"{source.uri} keeps no history, and the audit store cannot be asked: {missing}",
-            next_step="use a Git store: git+file:///path/of/repository?ref=main&path=rules, or write where the audit "
-            "store is into sentinel.yaml (audit: {store: …})",
+            next_step="use a Git store: git+file:///path/of/repository?ref=main&path=rules, or "
+            + (
+                "let a service follow this one: what it applies is recorded from then on"
+                if is_new
+                else "let audit.store in sentinel.yaml name one that answers (sentinelctl doctor asks it)"
+            ),
         )
     pairs, gone = _matched(source, kept, told)
     lines = []
@@ -169,7 +178,7 @@ def past(app: App, source: Readable, item: Item) -> Past:
             lines.append(Line(revision, event, "both" if event else "store", dict(state)))
         elif event is not None:
             lines.append(Line(_outline(item, event), event, "audit", dict(state)))
-    return Past(item, lines, audit, missing)
+    return Past(item, lines, audit, None if missing is None else str(missing))
 
 
 def _kept(source: Readable, item: Item) -> list[Revision]:
@@ -189,7 +198,7 @@ def event_sources(item: Item) -> tuple[str, ...]:
     return (base, *(f"{base}/{kind}" for kind in item.kinds))
 
 
-def _told(app: App, item: Item) -> tuple[AuditStore | None, list[Told], str | None]:
+def _told(app: App, item: Item) -> tuple[AuditStore | None, list[Told], StoreUnavailable | None]:
     from sentinel_core.audit.errors import StoreUnavailable
     from sentinel_core.audit.query.told import told
     from sentinel_core.cli.audit.common import opened
@@ -199,7 +208,7 @@ def _told(app: App, item: Item) -> tuple[AuditStore | None, list[Told], str | No
         store = click.get_current_context().with_resource(opening)
         return store, told(store, event_sources(item)), None
     except StoreUnavailable as error:
-        return None, [], str(error)
+        return None, [], error
 
 
 def _matched(

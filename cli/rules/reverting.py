@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError, Exit
+from sentinel_core.cli.rules.committing import say_review
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.sides import repository_uri
 from sentinel_core.cli.stores import opened
@@ -128,6 +130,6 @@ def _not_opened(why: str, code: Exit) -> CommandError:
 def _say_push(app: App, git: GitSource, branch: str) -> None:
     uri = SourceUri.parse(git.uri)
     if uri.scheme == "git+file":
-        app.out.say(f"To have it reviewed: git -C {uri.path} push origin {branch}")
+        say_review(app, Path(uri.path), branch)
     else:
         app.out.say(f"It is pushed; open the request for {branch}.")

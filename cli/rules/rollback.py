@@ -19,7 +19,7 @@ from sentinel_core.cli.rules import reverting
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
-from sentinel_core.cli.rules.options import kind_option, lock_option, store_option
+from sentinel_core.cli.rules.options import kind_option, lock_option, past_store_option
 from sentinel_core.cli.rules.past import Past, past
 from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
@@ -86,7 +86,7 @@ class Step:
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @click.option("--open-revert", is_flag=True, help="Revert it in Git, too: a commit on the new branch revert-COMMIT.")
-@store_option
+@past_store_option
 @kind_option("What to roll back, in a store that keeps every kind by itself.")
 @lock_option
 @wait_options

@@ -24,6 +24,11 @@ from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 from sentinel_core.rules.overlay import overlays_among
 
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+MEND_FILES = "mend the rules; sentinelctl rules validate PATH shows the same problems"
+MEND_STORE = (
+    "put valid rules there: sentinelctl rules publish writes what was committed, sentinelctl rules rollback what stood "
+    "there before"
+)
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
 
 
@@ -137,7 +142,7 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
             else:
                 parts.append((each, item.kinds))
         titles = dict.fromkeys(title_of(source, revision) for revision, _ in parts)
-        side = _of_store(source, _side(", ".join(titles), parts)) if parts else None
+        side = _of_store(source, _side(", ".join(titles), parts, MEND_STORE)) if parts else None
         return _Stored(source.uri, side, tuple(absent))
 
 
@@ -170,12 +175,15 @@ def _committed(app: App, rev: str, kind: Kind | None) -> Side:
 
 def at_revision(source: Readable, item: Item, rev: str) -> Reading:
     """The item at a revision that somebody typed. Raises UsageProblem where the store has none of that name."""
+    uri = SourceUri.parse(source.uri)
     if not isinstance(source, HasHistory):
         raise BadSettings(f"{source.uri} has no commits", next_step=f"name a side as one of {FORMS}")
     try:
         return source.at(item, rev)
     except SourceMisconfigured as error:
-        raise UsageProblem(str(error), next_step="sentinelctl rules history    (lists the revisions)") from error
+        here = f"git -C {uri.path} log --oneline -- {uri.query.get('path', '.')}    (lists the commits)"
+        there = f"sentinelctl rules history --store '{source.uri}'    (lists the revisions)"
+        raise UsageProblem(str(error), next_step=here if uri.scheme == "git+file" else there) from error
 
 
 def head_of(app: App, path: Path, kind: Kind | None) -> Side | None:
@@ -218,7 +226,8 @@ def _path(app: App, text: str, kind: Kind | None) -> Side:
     return side
 
 
-def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Side:
+def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]], mend: str = MEND_FILES) -> Side:
+    """`mend`: what to do where the rules are not valid."""
     sets: dict[Kind, RuleSet] = {}
     revisions: list[Revision] = []
     overlays: list[str] = []
@@ -230,7 +239,7 @@ def _side(title: str, parts: Iterable[tuple[Revision, tuple[Kind, ...]]]) -> Sid
         except RuleRejected as rejection:
             raise CommandError(
                 f"{title}: the rules are not valid\n{rejection}",
-                next_step="mend the rules; sentinelctl rules validate PATH shows the same problems",
+                next_step=mend,
                 code=Exit.INVALID_RULES,
             ) from rejection
         texts = () if revisions else revision.texts

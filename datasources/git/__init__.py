@@ -9,7 +9,7 @@ from sentinel_core.datasources.contract import SourceMisconfigured
 from sentinel_core.datasources.git.source import GitSource
 from sentinel_core.datasources.layout import parse_format
 from sentinel_core.datasources.registry import Scheme, flag, milliseconds, seconds
-from sentinel_core.datasources.uri import SourceUri
+from sentinel_core.datasources.uri import SourceUri, without_dots
 
 __all__ = ["SCHEME", "GitSource"]
 
@@ -17,7 +17,7 @@ __all__ = ["SCHEME", "GitSource"]
 def _open(uri: SourceUri, *, interval: float = 5.0, poll_ms: float | None = None, **options: Any) -> GitSource:
     location: Path | str = uri.address.removeprefix("git+")
     if uri.scheme in {"git", "git+file"}:
-        location = Path(uri.path)
+        location = without_dots(uri.path)
         if not uri.path or uri.address.startswith("git://"):
             raise SourceMisconfigured(
                 "a repository is named as git:path, git+file:///path, git+ssh://host/path or git+https://host/path; "

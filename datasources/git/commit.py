@@ -31,6 +31,9 @@ _WHO = ("-c", "user.useConfigOnly=true")
 """Without a configured identity Git would make one up from the host's name."""
 
 
+_TRAILER = re.compile(r"[A-Za-z0-9-]+: ")
+_FOLD = re.compile(r"\n[ \t]+")
+"""Where a trailer goes on on the next line."""
 _MAILED = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<address>[^<>]*)>\s*")
 _NOTHING = ".,:;<>\"'\\ "
 """What Git takes off the ends of a name; of these alone it makes none."""
@@ -120,7 +123,18 @@ def message(provenance: Provenance) -> str:
         trailers.append(f"{ENVIRONMENT}: {' '.join(provenance.environment.split())}")
     if provenance.channel in CHANNELS:
         trailers.append(f"{CHANNEL}: {provenance.channel}")
-    return "\n\n".join([text, "\n".join(trailers)]).strip() + "\n"
+    return "\n\n".join([_without(text, trailers), "\n".join(trailers)]).strip() + "\n"
+
+
+def _without(text: str, trailers: Sequence[str]) -> str:
+    """A message that is told on, as of the commit that rules are from, without those of its own trailers that are
+    written again."""
+    said, blank, last = text.rpartition("\n\n")
+    own = _FOLD.sub(" ", last).splitlines()
+    if not blank or not all(_TRAILER.match(line) for line in own):
+        return text
+    kept = [line for line in own if " ".join(line.split()) not in trailers]
+    return text if kept == own else "\n\n".join([said.rstrip(), "\n".join(kept)]).rstrip()
 
 
 def work_trees(git: Git, branch: str) -> list[Path]:

@@ -170,7 +170,8 @@ def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run)
     [
         (["query", "feild:x"], "feild: is no qualifier; write 'field:x'"),
         (["query", 'resource:"x'], "close the quotes"),
-        (["who", "x", "--since", "blargh"], "'blargh' is not a time"),
+        (["who", "x", "--since", "blargh"], "'blargh' is not a time; write '2h' or 'yesterday'"),
+        (["who", "x", "--since", "blargh"], "  next: sentinelctl audit query --help"),
         (["who", "x", "--zone", "Asia/Shanghi"], "write 'Asia/Shanghai'"),
         (["who", "x", "--since", "1h", "--at", "now"], "--between, --since and --at name the time in three ways"),
         (["who", "x", "--between", "now", "yesterday"], "write 'yesterday to now'"),

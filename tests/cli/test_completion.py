@@ -22,7 +22,7 @@ from sentinel_core.cli.main import PROGRAM, cli
 from sentinel_core.cli.shells import Bash
 from sentinel_core.settings import load_settings
 from sentinel_core.starting import start
-from tests.cli.conftest import Project, git
+from tests.cli.conftest import Project, Run, git
 
 QUOTED = (
     "flowRules:\n  - {resource: 'order create', grade: 1, count: 1}\n  - {resource: \"支付\", grade: 1, count: 1}\n"
@@ -81,6 +81,11 @@ def ask(shop: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[
     return answers
 
 
+def test_without_a_shell_the_known_ones_are_named(sentinelctl: Run) -> None:
+    ended = sentinelctl("completion")
+    assert (ended.code, "Choose from: bash, zsh, fish" in ended.err) == (64, True), ended.err
+
+
 @pytest.mark.parametrize("line", ["rules diff git:v", "config use-context ", "rules explain pay", "bogus "])
 def test_bash_puts_on_the_line_what_it_is_told(shop: Project, ask: Callable[[str], list[str]], line: str) -> None:
     assert [each for each in bash(line, shop.folder) if each != "compopt -o default"] == ask(line)
@@ -92,6 +97,8 @@ def test_bash_puts_on_the_line_what_it_is_told(shop: Project, ask: Callable[[str
         ("ver", ["version"]),
         ("config use-context ", ["prod-eu1", "staging"]),
         ("version --context=st", ["staging"]),
+        ("--context st", ["staging"]),
+        ("rules --context st", ["staging"]),
         ("rules promote prod-eu1 s", ["staging"]),
         ("rules explain pay", ["payment_invoke"]),
         ("rules show --resource c", ["coupon"]),

@@ -208,6 +208,19 @@ def test_a_new_context_leaves_every_other_line_as_it_was(file: Path, sentinelctl
     assert load_settings(context="dev").stores == ("file:///a.yaml", "file:///b.yaml")
 
 
+@pytest.mark.parametrize("given", ["file:///a.yaml file:///b.yaml", "[file:///a.yaml, 'file:///b.yaml']"])
+def test_several_stores_are_given_with_blanks_between_or_as_yaml_has_a_list(
+    file: Path, sentinelctl: Run, given: str
+) -> None:
+    assert sentinelctl("config", "set-context", "dev", f"stores={given}").code == 0
+    assert load_settings(context="dev").stores == ("file:///a.yaml", "file:///b.yaml")
+
+
+def test_a_list_of_more_than_texts_is_given_as_yaml_has_it(file: Path, sentinelctl: Run) -> None:
+    assert sentinelctl("config", "set-context", "dev", "owners=[{team: pay, resources: ['pay_*']}]").code == 0
+    assert [(each.team, each.resources) for each in load_settings(context="dev").owners] == [("pay", ("pay_*",))]
+
+
 def test_a_setting_of_a_context_is_changed_and_taken_out_again(file: Path, sentinelctl: Run) -> None:
     assert sentinelctl("config", "set-context", "staging", "guards.maxJump=3", "production=true").code == 0
     assert load_settings(context="staging").guards.max_jump == 3
@@ -241,7 +254,13 @@ def test_without_a_project_the_users_file_is_written_and_nobody_else_reads_it(he
         (("--", "-x"), 64, "a context's name is letters"),
         (("dev", "environment"), 64, "a setting is given as SETTING=VALUE"),
         (("dev", "enviroment=dev"), 64, "there is no setting enviroment; did you mean environment?"),
-        (("dev", "guards.maxJump=a lot"), 78, "sentinel.yaml:17:13: guards.maxJump: input should be a valid number"),
+        (("dev", "guards.maxJump=a lot"), 78, "error: guards.maxJump: input should be a valid number"),
+        (("dev", "owners=[{teem: a}]"), 78, "error: owners.0."),
+        (("dev", "stores=ftp://x"), 78, "the context could not be used: ftp://x: unknown scheme ftp"),
+        (("dev", "stores=file:///a.yaml?pat=b"), 78, "unknown parameter pat"),
+        (("dev", "bootstrap=ftp://x"), 78, "ftp://x: unknown scheme ftp"),
+        (("dev", "stores=[file:///a.yaml"), 64, "begins with a bracket and is no list of YAML"),
+        (("dev", "stores=[git+https://a:hunter2@h/r]"), 78, "a password stands in the file"),
         (("dev", "production=perhaps"), 78, "production: input should be a valid boolean"),
         (("dev", "app=x", "--unset", "app"), 64, "set and unset at once"),
         (("dev", "bootstrap=git+https://a:hunter2@h/r"), 78, "a password stands in the file"),

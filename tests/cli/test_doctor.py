@@ -109,6 +109,12 @@ def test_a_store_that_holds_nothing_is_a_warning(project: Project, sentinelctl: 
     assert "next: check its ref and path" in ended.out
 
 
+def test_on_the_first_day_a_store_is_new_and_publishing_fills_it(here: Path, sentinelctl: Run) -> None:
+    (here / "sentinel.yaml").write_text(f"stores: ['file://{here}/live.yaml']\n", encoding="utf-8")
+    ended = sentinelctl("doctor")
+    assert "next: check its path; where it is new: sentinelctl rules publish " in ended.out
+
+
 def test_events_that_wait_are_counted_with_the_age_of_the_oldest(project: Project, sentinelctl: Run) -> None:
     settings = load_settings()
     engine = start(settings)

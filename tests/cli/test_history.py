@@ -96,6 +96,39 @@ def test_a_store_alone_says_that_it_is_alone(project: Project, sentinelctl: Run)
     assert all(each["ran"] is None and each["from"] == "store" for each in listed(sentinelctl))
 
 
+def test_a_file_that_nobody_told_of_yet_has_what_stands_there_as_its_past(here: Path, sentinelctl: Run) -> None:
+    (here / "sentinel.yaml").write_text(f"stores: ['file://{here}/live.yaml']\n", encoding="utf-8")
+    (here / "live.yaml").write_text(FIRST, encoding="utf-8")
+    ended = ok(sentinelctl("rules", "history"))
+    assert "only what the store itself remembers" in ended.err
+    assert "there is no audit store yet" in ended.err
+    assert [each["number"] for each in listed(sentinelctl)] == [1]
+    back = sentinelctl("rules", "rollback", "--yes")
+    assert (back.code, "sentinel.yaml" in back.err) == (2, False)
+    assert "or let a service follow this one: what it applies is recorded from then on" in back.err
+
+
+def test_a_file_whose_audit_store_does_not_answer_has_no_numbers(here: Path, sentinelctl: Run) -> None:
+    """They would be others as soon as it answers."""
+    (here / "sentinel.yaml").write_text(
+        f"stores: ['file://{here}/live.yaml']\naudit: {{store: 'sqlite:///live.yaml'}}\n", encoding="utf-8"
+    )
+    (here / "live.yaml").write_text(FIRST, encoding="utf-8")
+    ended = sentinelctl("rules", "history")
+    assert (ended.code, ended.out) == (2, "")
+    assert "let audit.store in sentinel.yaml name one that answers" in ended.err
+
+
+@pytest.mark.parametrize("line", [("history",), ("rollback", "--yes"), ("show", "history:1")])
+def test_a_store_that_keeps_every_kind_by_itself_wants_to_know_which(
+    here: Path, sentinelctl: Run, line: tuple[str, ...]
+) -> None:
+    (here / "sentinel.yaml").write_text(f"stores: ['file://{here}/lists?format=json']\n", encoding="utf-8")
+    (here / "lists").mkdir()
+    ended = sentinelctl("rules", *line)
+    assert (ended.code, "next: add --kind with one of flow" in ended.err) == (Exit.USAGE, True), ended.err
+
+
 def test_each_revision_tells_who_ran_it_and_when(project: Project, sentinelctl: Run) -> None:
     tell(project)
     newest = listed(sentinelctl)[0]

@@ -160,6 +160,17 @@ def test_a_commit_says_what_changed_and_where_it_is_from(shop: Shop, sentinelctl
     assert shop.log("%an <%ae> | %cn") == "Ada Example <ada@example.org> | Ada Example"
 
 
+@pytest.mark.parametrize(("remotes", "named"), [(["origin"], "origin"), (["up", "origin"], "origin"), (["up"], "up")])
+def test_a_new_branch_is_pushed_where_the_repository_has_a_remote(
+    shop: Shop, sentinelctl: Run, remotes: list[str], named: str
+) -> None:
+    for remote in remotes:
+        git(shop.folder, "remote", "add", remote, "https://git.example/rules.git")
+    shop.hold(PAYMENT)
+    ended = sentinelctl("rules", "import", "--branch", "from-console", "--yes")
+    assert f"To have it reviewed: git -C . push {named} from-console\n" in ended.err
+
+
 def test_a_new_branch_touches_no_file_and_no_index(shop: Shop, sentinelctl: Run) -> None:
     (shop.folder / "other.txt").write_text("staged")
     git(shop.folder, "add", "other.txt")
@@ -167,7 +178,7 @@ def test_a_new_branch_touches_no_file_and_no_index(shop: Shop, sentinelctl: Run)
     shop.hold(PAYMENT)
     ended = sentinelctl("rules", "import", "--branch", "from-console", "--yes")
     assert ended.code == 0, ended.err
-    assert "push origin from-console" in ended.err
+    assert "To have it reviewed: git -C . show from-console    (the repository has no rem" in ended.err
     assert shop.rules.read_text() == RULES
     assert (git(shop.folder, "rev-parse", "HEAD"), git(shop.folder, "diff", "--cached")) == (head, staged)
     assert git(shop.folder, "rev-parse", "from-console~1") == head

@@ -164,6 +164,15 @@ def test_what_runs_in_one_environment_goes_to_the_next_with_its_author(here: Pat
     assert "Nothing to do" in ok(shop.run("rules", "plan", staging, "--store", prod)).err
 
 
+def test_a_store_that_holds_nothing_is_said_to(plain: Shop) -> None:
+    found = plain.run("rules", "drift")
+    assert found.code == 1
+    assert f"file://{plain.here}/lists holds no rules; sentinelctl rules publish writes what was comm" in found.err
+    ok(plain.run("rules", "publish", "--yes"))
+    plain.write(21)
+    assert "holds no rules" not in plain.run("rules", "drift").err
+
+
 def test_a_whole_kind_or_everything_that_is_gone_is_drift(plain: Shop) -> None:
     ok(plain.run("rules", "publish", "--yes"))
     for path in (plain.here / "lists").iterdir():

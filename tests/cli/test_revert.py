@@ -53,7 +53,7 @@ def test_the_revert_waits_on_a_branch_of_its_own(shop: Revertible) -> None:
     ok(shop.run("rules", "publish", "--yes"))
     done = ok(shop.run(*rollback(shop, "--open-revert", "--reason", "queues grew")))
     (branch,) = [name for name in branches(shop) if name != "main"]
-    assert f"git -C {shop.here} push origin {branch}" in done.err
+    assert f"git -C {shop.here} show {branch}    (the repository has no remote to push it to)" in done.err
     assert shop.text(branch) == COMMENTED
     assert shop.text("main") == COMMENTED.replace("20", "25")
     assert (shop.here / "rules.yaml").read_text() == COMMENTED.replace("20", "25")

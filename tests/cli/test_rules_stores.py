@@ -297,6 +297,13 @@ def test_uncommitted_work_in_the_rules_is_never_overwritten(project: Project, se
     assert project.rules.read_text(encoding="utf-8") == with_count(77)
 
 
+def test_an_unknown_commit_is_looked_up_where_the_rules_are_committed(project: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("rules", "show", "git:nope")
+    assert ended.code == 64
+    step = f"  next: git -C {project.repo} log --oneline -- sentinel-rules.yaml    (lists the commits)"
+    assert ended.err.splitlines()[-1] == step
+
+
 def test_two_targets_at_once_are_a_usage_error(project: Project, sentinelctl: Run) -> None:
     assert sentinelctl("rules", "rollback", "--to", "1", "--steps", "1").code == 64
 

@@ -278,6 +278,14 @@ def test_diff_of_invalid_rules_names_the_side_and_exits_65(here: Path, rules: Pa
     assert ended.err.startswith("error: bad.yaml: the rules are not valid\nbad.yaml:2:49: error SR102")
 
 
+def test_invalid_rules_in_a_store_are_mended_by_writing_others_there(here: Path, sentinelctl: Run) -> None:
+    (here / "live.yaml").write_text(BAD, encoding="utf-8")
+    ended = sentinelctl("rules", "show", f"file://{here}/live.yaml")
+    assert ended.code == 65
+    assert "next: put valid rules there: sentinelctl rules publish" in ended.err
+    assert "validate PATH" not in ended.err
+
+
 def test_a04_values_that_may_be_personal_are_masked_on_both_sides_of_a_difference(here: Path, sentinelctl: Run) -> None:
     for name, phone, count in (("a.yaml", "13800138000", 1), ("b.yaml", "13900139000", 2)):
         (here / name).write_text(

@@ -59,6 +59,29 @@ def test_a_write_is_a_new_commit_by_the_caller_and_the_work_tree_follows(work: A
     assert read(work.source).provenance.plan_id == "p1"
 
 
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [
+        ("Raise it\n\nReason: sale", "Raise it\n\nReason: sale"),
+        ("Raise it\n\nMore.\n\nReason:\n  sale\n", "Raise it\n\nMore.\n\nReason: sale"),
+        (
+            "Raise it\n\nReason: sale\nSigned-off-by: Ada <a@b.example>",
+            "Raise it\n\nSigned-off-by: Ada <a@b.example>\n\nReason: sale",
+        ),
+        ("Raise it\n\nReason: other", "Raise it\n\nReason: other\n\nReason: sale"),
+        ("Raise it\n\nReason: sale\nand more", "Raise it\n\nReason: sale\nand more\n\nReason: sale"),
+        ("Reason: sale", "Reason: sale\n\nReason: sale"),
+    ],
+)
+def test_a_reason_that_a_message_told_on_gives_already_stands_there_once(
+    work: Any, git: Run, told: str, written: str
+) -> None:
+    base = work.commit(rules_yaml=A)
+    write(work.source, text(B), expected=base, message=told, reason="sale")
+    assert git("log", "-1", "--format=%B").strip() == written
+    assert read(work.source).provenance.reason == "sale"
+
+
 def test_the_commit_that_rules_are_from_is_named(work: Any, git: Run) -> None:
     base = work.commit(rules_yaml=A)
     write(work.source, text(B), expected=base, message="Raise the limit", commit_hash="c0ffee" * 6 + "abcd")

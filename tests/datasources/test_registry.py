@@ -52,6 +52,28 @@ def test_a_bare_path_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert datasources.open("rules/flow.yaml").uri == f"file://{tmp_path}/rules/flow.yaml"
 
 
+@pytest.mark.parametrize(
+    "uri", ["file://{}/shop/../live/k.yaml", "{}/nowhere/../live/k.yaml", "{}/live/./../live/k.yaml"]
+)
+def test_a_file_is_one_store_however_its_path_is_spelled(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "live").mkdir()
+    assert datasources.open(uri.format(tmp_path)).uri == f"file://{tmp_path}/live/k.yaml"
+
+
+@pytest.mark.parametrize("form", ["git+file://{}/shop/../rules?ref=main", "git:{}/shop/../rules?ref=main"])
+def test_a_repository_is_one_store_however_its_path_is_spelled(tmp_path: Path, form: str) -> None:
+    one, other = datasources.open(form.format(tmp_path)), datasources.open(f"git+file://{tmp_path}/rules?ref=main")
+    assert [each.source for each in one.items(["flow"])] == [each.source for each in other.items(["flow"])]
+    assert one.uri == other.uri
+
+
+def test_behind_a_link_the_folder_above_is_where_the_kernel_goes(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "er")
+    assert datasources.open(f"file://{tmp_path}/link/../k.yaml").uri == f"file://{tmp_path}/deep/k.yaml"
+    assert datasources.open(f"file://{tmp_path}/deep/../link/k.yaml").uri == f"file://{tmp_path}/link/k.yaml"
+
+
 def test_options_are_the_same_as_parameters() -> None:
     source = datasources.open("git:/srv/rules", ref="main", interval="500ms", environment="prod")
     (item,) = source.items(["flow"])
