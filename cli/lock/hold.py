@@ -93,7 +93,7 @@ def release(app: App, lock: str, store: str | None) -> None:
     """
     with target(app, store) as (uri, source):
         held = _the(source, uri, lock)
-        if _person(held.lock.holder) != _person(actor()):
+        if not locks.is_same_person(held.lock.holder, actor()):
             raise UsageProblem(
                 f"the lock {held.lock.id} is held by {held.lock.holder or 'somebody'}, and you are {actor()}",
                 next_step=f'sentinelctl lock break {held.lock.id} --store {shlex.quote(uri)} --reason "why"',
@@ -130,11 +130,6 @@ def break_(app: App, lock: str, reason: str, store: str | None) -> None:
 def _check_reason(reason: str) -> None:
     if not reason.strip():
         raise UsageProblem("the reason is blank", next_step='write --reason "why"')
-
-
-def _person(who: str | None) -> str:
-    """`chen (GitLab job 42)` is chen, in the next job too."""
-    return (who or "").partition(" (")[0]
 
 
 def _the(source: Readable, uri: str, id_: str) -> Held:

@@ -119,7 +119,7 @@ def test_the_lock_of_a_person_is_respected_and_written_under(noting: Any, clock:
         held(noting, noting.uri, items, holder="li", command="publish", reason=None, clock=clock),
     ):
         raise AssertionError("not reached")
-    with held(noting, noting.uri, items, holder="li", command="publish", reason=None, under=person.id, clock=clock):
+    with held(noting, noting.uri, items, holder="chen", command="publish", reason=None, under=person.id, clock=clock):
         pass
     assert [each for each, _ in found(noting, items)] == [person], "it stays after the command"
 
@@ -345,6 +345,37 @@ def test_a_note_that_cannot_be_read_lets_nobody_write(
 def test_a_lock_that_is_named_must_be_held(plain: MemorySource, clock: FakeClock) -> None:
     with pytest.raises(LockLost), holding_of(plain, clock, under="cccc3333"):
         raise AssertionError("not reached")
+
+
+@pytest.mark.parametrize(
+    ("fields", "holder"),
+    [
+        ({"renewed": False}, "mallory"),
+        ({"renewed": False}, "che"),
+        ({"renewed": False}, None),
+        ({"renewed": False, "holder": None}, "mallory"),
+        ({"renewed": True}, "chen"),
+    ],
+)
+def test_nobody_writes_under_the_lock_of_another_or_of_a_running_command(
+    plain: MemorySource, item: Item, clock: FakeClock, fields: dict[str, Any], holder: str | None
+) -> None:
+    theirs = lock(clock, **fields)
+    take(plain, item, theirs, clock, "store")
+    with (
+        pytest.raises(LockHeld),
+        held(plain, "store", [item], holder=holder, command="publish", reason=None, under=theirs.id, clock=clock),
+    ):
+        raise AssertionError("not reached")
+
+
+def test_a_person_writes_under_a_lock_from_another_job(plain: MemorySource, item: Item, clock: FakeClock) -> None:
+    mine = lock(clock, holder="chen (GitLab job 42)", renewed=False)
+    take(plain, item, mine, clock, "store")
+    with held(
+        plain, "store", [item], holder="chen (GitLab job 43)", command="apply", reason=None, under=mine.id, clock=clock
+    ):
+        pass
 
 
 def test_a_lock_of_a_part_is_written_under_with_the_rest_free(plain: MemorySource, clock: FakeClock) -> None:
