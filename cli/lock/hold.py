@@ -14,7 +14,7 @@ from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.durations import seconds
 from sentinel_core.cli.exits import CommandError, UsageProblem
-from sentinel_core.cli.lock.holding import is_held
+from sentinel_core.cli.lock.holding import breaking, is_held
 from sentinel_core.cli.lock.list import Held, locks_of
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
@@ -75,7 +75,7 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
             raise
     held = Held(uri, lock, tuple(each for item in items for each in item.kinds))
     app.out.show(_view([held], f"held until {local(lock.until)}"))
-    app.out.say(f"To give it up: sentinelctl lock release {lock.id} --store {shlex.quote(uri)}")
+    app.out.say(f"To give it up: sentinelctl lock release {shlex.quote(lock.id)} --store {shlex.quote(uri)}")
 
 
 @click.command()
@@ -96,7 +96,7 @@ def release(app: App, lock: str, store: str | None) -> None:
         if not locks.is_same_person(held.lock.holder, actor()):
             raise UsageProblem(
                 f"the lock {held.lock.id} is held by {held.lock.holder or 'somebody'}, and you are {actor()}",
-                next_step=f'sentinelctl lock break {held.lock.id} --store {shlex.quote(uri)} --reason "why"',
+                next_step=breaking(held.lock, uri),
             )
         locks.release(source, _items(source, None), held.lock.id)
     app.out.show(_view([held], "released"))

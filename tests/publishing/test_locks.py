@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -340,6 +341,49 @@ def test_a_note_that_cannot_be_read_lets_nobody_write(
     plain.write_note(item, NOTE, note, expected=None, why="by hand")
     with pytest.raises(SourceMisconfigured, match="mend it, or remove it"), holding_of(plain, clock):
         raise AssertionError("not reached")
+
+
+def changed(note: bytes, place: str, value: object) -> bytes:
+    """The note with another value at `lock.until`, `broken.by` …"""
+    document = json.loads(note)
+    *above, name = place.split(".")
+    into = document["lock"] if above == ["lock"] else document["broken"][0]
+    into = into["lock"] if above == ["broken", "lock"] else into
+    assert name in into
+    into[name] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *[
+            (f"{where}.id", value)
+            for where in ("lock", "broken.lock")
+            for value in ("x; touch pwn; #", "$(id)", "", "aaaa1111\n", "AAAA1111", "aaaa11112", "١١١١١١١١", 5, None)
+        ],
+        *[
+            (where, value)
+            for where in ("lock.until", "lock.since", "broken.at", "broken.lock.until")
+            for value in ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2026-11-30T10:00:00", 5, None)
+        ],
+        *[
+            (where, value)
+            for where in ("lock.holder", "lock.reason", "broken.by", "broken.lock.holder")
+            for value in ({"a": 1}, ["a"], 5, True)
+        ],
+    ],
+)
+def test_a_note_with_what_no_lock_has_cannot_be_read(
+    plain: MemorySource, item: Item, clock: FakeClock, place: str, value: object
+) -> None:
+    take(plain, item, lock(clock), clock, "store")
+    break_lock(plain, [item], "aaaa1111", by="li", reason="gone", at=clock.wall())
+    note = take(plain, item, lock(clock, "bbbb2222"), clock, "store")
+    assert standing(plain, item).lock is not None
+    plain.write_note(item, NOTE, changed(note, place, value), expected=note, why="by hand")
+    with pytest.raises(SourceMisconfigured, match="mend it, or remove it"):
+        standing(plain, item)
 
 
 def test_a_lock_that_is_named_must_be_held(plain: MemorySource, clock: FakeClock) -> None:
