@@ -60,6 +60,37 @@ def ending(*_: Any) -> None:
     raise SystemExit(0)
 
 
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class HopelessError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(0)
+
+
+class Odd(str):
+    __slots__ = ()
+
+    def split(self, *_: Any) -> Any:
+        raise RuntimeError("odd")
+
+    __str__ = __format__ = strip = split
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def mine(*_: Any) -> None:
+        raise error
+
+    return mine
+
+
+def names(*texts: str) -> Iterator[str]:
+    yield from texts
+    raise KeyError("in the names")
+
+
 @pytest.mark.parametrize(
     ("function", "why"),
     [
@@ -70,6 +101,10 @@ def ending(*_: Any) -> None:
         (lambda *_: [Finding(" ")], "TypeError: it gave a finding without a text"),
         (lambda *_: [Finding("x", "abc")], "TypeError: the resources of a finding are a list of names"),
         (list, "TypeError: "),
+        (failing(SpeechlessError()), "SpeechlessError, which does not say why"),
+        (failing(HopelessError()), "HopelessError, which does not say why"),
+        (failing(ValueError("half \ud800")), "ValueError: half \\ud800"),
+        (lambda *_: [Finding("x", names("a"))], "KeyError: 'in the names'"),  # type: ignore[arg-type]  # as checks do
     ],
 )
 def test_a_broken_check_opens_no_gate_and_its_package_is_named(function: Any, why: str) -> None:
@@ -77,6 +112,12 @@ def test_a_broken_check_opens_no_gate_and_its_package_is_named(function: Any, wh
     assert text.startswith("mine of acme-checks 1.2 is broken, so nobody knows what it would have said: ")
     assert why in text
     assert text.endswith("; mend that package, or remove it")
+
+
+def test_texts_that_are_more_than_texts_are_told_as_plain_ones() -> None:
+    (found,) = ask([check(lambda *_: [Finding(Odd("no \ud800"), (Odd("a"),))])], {}, FLOW, CONTEXT)
+    assert found == Objection("check", None, "mine: no \\ud800", ("a",), check="mine")
+    assert {type(found.text), *map(type, found.resources)} == {str}
 
 
 def test_a_check_that_does_not_end_is_broken_and_is_not_started_a_second_time() -> None:
