@@ -8,16 +8,15 @@ because a check was broken.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core.masking import mask_text
+from sentinel_core.publishing.foreign_code import kept_alive, talk_on_stderr
 from sentinel_core.rules import Kind, RuleSet
 from sentinel_core.rules.guard import Objection
 
@@ -57,6 +56,8 @@ class CheckContext:
     reason: str | None
 
 
+_alone = threading.Lock()
+"""While checks are asked, the process has another standard output."""
 _running: dict[str, threading.Thread] = {}
 """By name of the check: a loop that asks again must not pile up threads of one that never ends."""
 Sets = Mapping[Kind, RuleSet]
@@ -96,8 +97,10 @@ def ask(
 ) -> list[Objection]:
     """What the checks have against it. Raises nothing."""
     before, after = MappingProxyType(old), MappingProxyType(new)
-    with redirect_stdout(sys.stderr):  # what a check prints is no data of the command that asks it
-        return [each for check in checks for each in _asked(check, before, after, context, timeout_s)]
+    if not (asked := list(checks)):
+        return []
+    with _alone, talk_on_stderr(), kept_alive(lambda: threading.current_thread() in _running.values()):
+        return [each for check in asked for each in _asked(check, before, after, context, timeout_s)]
 
 
 def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s: float) -> list[Objection]:
