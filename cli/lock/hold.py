@@ -130,6 +130,11 @@ def break_(app: App, lock: str, reason: str, store: str | None) -> None:
 def _check_reason(reason: str) -> None:
     if not reason.strip():
         raise UsageProblem("the reason is blank", next_step='write --reason "why"')
+    if len(reason) > locks.LONGEST_REASON:
+        raise UsageProblem(
+            f"the reason has {len(reason)} characters; the limit is {locks.LONGEST_REASON}",
+            next_step='write --reason "why" in a line',
+        )
 
 
 def _the(source: Readable, uri: str, id_: str) -> Held:

@@ -19,6 +19,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.publishing.locks import (
     LEASE_S,
+    LONGEST_REASON,
     RENEW_S,
     Lock,
     LockHeld,
@@ -117,6 +118,7 @@ def held(
     """
     clock = clock or Clock()
     now = clock.wall()
+    reason = reason and reason[:LONGEST_REASON]
     lock = Lock(secrets.token_hex(4), holder, command, reason, now, lease(now), renewed=True)
     holding = Holding(source, uri, lock, clock)
     if under is not None or isinstance(source, NotesInHistory) or not isinstance(source, HasNotes):

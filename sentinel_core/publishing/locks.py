@@ -25,6 +25,9 @@ from sentinel_core.datasources.contract import (
 )
 
 NOTE = "lock"
+LONGEST_REASON = 1000
+"""Characters: a note stands beside rules and is read before each write."""
+_LONG_BYTES = 2**19
 _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 _YEARS = range(1900, 9000)
 """Of times that stand in a note: each can be told in every zone."""
@@ -258,16 +261,18 @@ def decoded(content: bytes | None, item: Item) -> Standing:
             ),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise _unreadable(item) from error
+        raise _unreadable(item, content) from error
     if version != FORMAT_VERSION:
-        raise _unreadable(item)
+        raise _unreadable(item, content)
     return found
 
 
-def _unreadable(item: Item) -> SourceMisconfigured:
+def _unreadable(item: Item, content: bytes) -> SourceMisconfigured:
+    size = len(content)
+    how = "" if size < _LONG_BYTES else f": it is {size / 2**20:.1f} MiB or more, and what is too long is cut"
     return SourceMisconfigured(
-        f"{item.source}: its note {NOTE} cannot be read, so nobody knows who writes there; mend it, or remove it to "
-        "let everybody write"
+        f"{item.source}: its note {NOTE} cannot be read{how}, so nobody knows who writes there; mend it, or remove it "
+        "to let everybody write"
     )
 
 

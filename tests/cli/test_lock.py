@@ -109,6 +109,8 @@ def test_of_one_kind_alone(plain: Shop) -> None:
     [
         ["lock", "hold"],
         ["lock", "hold", "--reason", " "],
+        ["lock", "hold", "--reason", "x" * 1001],
+        ["lock", "break", "1f2e3d4c", "--reason", "x" * 1001, "--yes"],
         ["lock", "hold", "--reason", "x", "--for", "0s"],
         ["lock", "hold", "--reason", "x", "--for", "8d"],
         ["lock", "release", "nothing"],

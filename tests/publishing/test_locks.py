@@ -69,7 +69,7 @@ def item(plain: MemorySource) -> Item:
 # -- over every store --------------------------------------------------------------------------------------------------
 
 
-def test_a_lock_is_taken_found_and_given_up(noting: Any, clock: FakeClock) -> None:
+def test_a_lock_is_taken_standsand_given_up(noting: Any, clock: FakeClock) -> None:
     (first,) = noting.items(["flow"])
     mine = lock(clock)
     take(noting, first, mine, clock, noting.uri)
@@ -384,6 +384,23 @@ def test_a_note_with_what_no_lock_has_cannot_be_read(
     plain.write_note(item, NOTE, changed(note, place, value), expected=note, why="by hand")
     with pytest.raises(SourceMisconfigured, match="mend it, or remove it"):
         standing(plain, item)
+
+
+def test_a_note_that_is_too_long_says_so_with_its_size(clock: FakeClock, tmp_path: Path) -> None:
+    source = datasources.open(f"file://{tmp_path}/rules.yaml")
+    (whole, *_) = source.items(["flow"])
+    assert isinstance(source, HasNotes)
+    note = take(source, whole, lock(clock, reason="x" * 3 * 2**20), clock, "store")
+    assert len(note) > 3 * 2**20
+    with pytest.raises(SourceMisconfigured, match=r"cannot be read: it is 1\.0 MiB or more, and"):
+        standing(source, whole)
+
+
+def test_the_reason_of_a_command_is_cut_to_what_a_note_takes(plain: MemorySource, item: Item, clock: FakeClock) -> None:
+    with held(plain, "store", [item], holder="chen", command="publish", reason="x" * 3 * 2**20, clock=clock):
+        stands = standing(plain, item).lock
+    assert stands is not None
+    assert stands.reason == "x" * 1000
 
 
 def test_a_lock_that_is_named_must_be_held(plain: MemorySource, clock: FakeClock) -> None:
