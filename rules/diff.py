@@ -69,16 +69,20 @@ def _by_place(rule: Rule) -> Hashable:
 
 LADDER: tuple[Callable[[Rule], Hashable], ...] = (_by_id, _by_content, _by_identity, _by_place)
 """Each step pairs what the steps before left over, in order; a key of None pairs nothing."""
+BY_PLACE: tuple[Callable[[Rule], Hashable], ...] = (_by_content, _by_identity, _by_place)
+"""By what a rule does and never by its `id`, which whoever writes it may choose: another resource, another rule."""
 
 
-def pair_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Pairs:
+def pair_rules(
+    old: Sequence[Rule], new: Sequence[Rule], ladder: Sequence[Callable[[Rule], Hashable]] = LADDER
+) -> Pairs:
     """Finds the counterpart of each rule: same id, else equal, else same subject, else same place in order."""
     left, right = list(old), list(new)
     same: list[Pair] = []
-    if not any(rule.id is not None for rule in left):
+    if _by_id not in ladder or not any(rule.id is not None for rule in left):
         left, right = _trim(left, right, same)
     pairs: list[Pair] = []
-    for key in LADDER:
+    for key in ladder:
         if not left or not right:
             break
         left, right = _match(left, right, key, pairs)
@@ -121,13 +125,13 @@ def _match(
     return [rule for rule in left if id(rule) not in matched], unmatched
 
 
-def diff_rules(old: RuleSet, new: RuleSet) -> tuple[Change, ...]:
+def diff_rules(old: RuleSet, new: RuleSet, ladder: Sequence[Callable[[Rule], Hashable]] = LADDER) -> tuple[Change, ...]:
     """What leads from `old` to `new`, by resource; empty when the digests are equal, whatever the spelling."""
     if old.kind != new.kind:
         raise ValueError(f"{old.kind} and {new.kind} rules cannot be compared")
     if old.digest == new.digest:
         return ()
-    pairs = pair_rules(old.rules, new.rules)
+    pairs = pair_rules(old.rules, new.rules, ladder)
     changes = [
         Change("remove", old.kind, rule.resource, rule.path, None, rule.to_json(), None) for rule in pairs.removed
     ]

@@ -1,6 +1,7 @@
 """What a publish may not do unless somebody says so: the kinds of changes that outages were made of.
 
-Compared are what stands and what is to stand there. A guard names what it found; it never changes anything.
+Compared are what stands and what is to stand there, rule by rule of the same resource, whatever their ids. A guard
+names what it found; it never changes anything.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from sentinel_core.rules.diff import Change, diff_rules
+from sentinel_core.rules.diff import BY_PLACE, Change, diff_rules
 from sentinel_core.rules.ownership import Owner, trespasses
 from sentinel_core.rules.registry import KINDS, model_of
 from sentinel_core.rules.revision import Kind, SourceText
@@ -75,7 +76,7 @@ def objections(old: SETS, new: SETS, policy: Policy) -> list[Objection]:
     found: list[Objection] = []
     for kind in (kind for kind in KINDS if kind in new):
         before = old.get(kind, RuleSet.empty(kind))
-        changes = diff_rules(before, new[kind])
+        changes = diff_rules(before, new[kind], BY_PLACE)
         found += _sizes(new[kind], policy)
         found += _losses(before, new[kind], changes, policy)
         found += _thresholds(kind, changes, policy)
@@ -89,7 +90,7 @@ def unowned(
     changes = [
         change
         for kind in (kind for kind in KINDS if kind in new and owners)
-        for change in diff_rules(old.get(kind, RuleSet.empty(kind)), new[kind])
+        for change in diff_rules(old.get(kind, RuleSet.empty(kind)), new[kind], BY_PLACE)
     ]
     found = trespasses(changes, owners, texts, author)
     return [
@@ -118,24 +119,36 @@ def _losses(old: RuleSet, new: RuleSet, changes: Sequence[Change], policy: Polic
 
 
 def _thresholds(kind: Kind, changes: Sequence[Change], policy: Policy) -> Iterator[Objection]:
-    fields = model_of(kind).thresholds
     blocks_at_zero = model_of(kind).blocks_at_zero
-    for change in changes:
-        if change.action == "change" and change.field in fields and _is_number(change.old, change.new):
-            if change.new == 0 and blocks_at_zero:
-                continue  # told below, in its own words
-            low, high = sorted((abs(change.old), abs(change.new)))
-            if high > low * policy.max_jump:
-                times = f"{high / low:.3g}×" if low else "from or to 0"
-                yield Objection(
-                    "jump",
-                    kind,
-                    f"{change.rule} {change.field} {change.old:g} → {change.new:g} ({times}); the limit is "
-                    f"{policy.max_jump:g}×",
-                    (change.resource,),
-                )
+    for change in (*changes, *_moved(kind, changes)):
+        if change.action != "change" or change.field not in model_of(kind).thresholds:
+            continue
+        if not _is_number(change.old, change.new) or (change.new == 0 and blocks_at_zero):
+            continue  # zero is told below, in its own words
+        low, high = sorted((abs(change.old), abs(change.new)))
+        if high > low * policy.max_jump:
+            times = f"{high / low:.3g}×" if low else "from or to 0"
+            yield Objection(
+                "jump",
+                kind,
+                f"{change.rule} {change.field} {change.old:g} → {change.new:g} ({times}); the limit is "
+                f"{policy.max_jump:g}×",
+                (change.resource,),
+            )
     if policy.forbid_zero and blocks_at_zero:
         yield from _zeros(kind, changes)
+
+
+def _moved(kind: Kind, changes: Sequence[Change]) -> Iterator[Change]:
+    """Rules that gave way to others of their resource, for other callers maybe: what each limited is held against the
+    loosest that came, since nobody can tell here whose calls fall under which."""
+    for gone in (change for change in changes if change.action == "remove"):
+        came = [change for change in changes if change.action == "add" and change.resource == gone.resource]
+        for field in model_of(kind).thresholds:
+            values = [(each.new[field], each.rule) for each in came if _is_number(each.new.get(field))]
+            if values and _is_number(gone.old.get(field)):
+                loosest, rule = max(values)
+                yield Change("change", kind, gone.resource, f"{gone.rule} → {rule}", field, gone.old[field], loosest)
 
 
 def _zeros(kind: Kind, changes: Sequence[Change]) -> Iterator[Objection]:

@@ -72,8 +72,10 @@ class Freeze(BaseModel):
         return self
 
     def until(self, now: datetime, environment: str) -> datetime | None:
-        """When it is over, in its own zone; None where it does not hold now. `now` is aware."""
-        if self.environments and not any(fnmatchcase(environment, glob) for glob in self.environments):
+        """When it is over, in its own zone; None where it does not hold now. `now` is aware. Globs do not know upper
+        and lower case: `Prod` is no way around a freeze of `prod`."""
+        name = environment.casefold()
+        if self.environments and not any(fnmatchcase(name, glob.casefold()) for glob in self.environments):
             return None
         spans = sorted(self._spans(now))
         end = max((end for start, end in spans if start <= now < end), default=None)

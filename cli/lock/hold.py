@@ -14,7 +14,7 @@ from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.durations import seconds
 from sentinel_core.cli.exits import CommandError, UsageProblem
-from sentinel_core.cli.lock.holding import is_held
+from sentinel_core.cli.lock.holding import breaking, is_held
 from sentinel_core.cli.lock.list import Held, locks_of
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
@@ -75,7 +75,7 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
             raise
     held = Held(uri, lock, tuple(each for item in items for each in item.kinds))
     app.out.show(_view([held], f"held until {local(lock.until)}"))
-    app.out.say(f"To give it up: sentinelctl lock release {lock.id} --store {shlex.quote(uri)}")
+    app.out.say(f"To give it up: sentinelctl lock release {shlex.quote(lock.id)} --store {shlex.quote(uri)}")
 
 
 @click.command()
@@ -93,10 +93,10 @@ def release(app: App, lock: str, store: str | None) -> None:
     """
     with target(app, store) as (uri, source):
         held = _the(source, uri, lock)
-        if _person(held.lock.holder) != _person(actor()):
+        if not locks.is_same_person(held.lock.holder, actor()):
             raise UsageProblem(
                 f"the lock {held.lock.id} is held by {held.lock.holder or 'somebody'}, and you are {actor()}",
-                next_step=f'sentinelctl lock break {held.lock.id} --store {shlex.quote(uri)} --reason "why"',
+                next_step=breaking(held.lock, uri),
             )
         locks.release(source, _items(source, None), held.lock.id)
     app.out.show(_view([held], "released"))
@@ -130,11 +130,11 @@ def break_(app: App, lock: str, reason: str, store: str | None) -> None:
 def _check_reason(reason: str) -> None:
     if not reason.strip():
         raise UsageProblem("the reason is blank", next_step='write --reason "why"')
-
-
-def _person(who: str | None) -> str:
-    """`chen (GitLab job 42)` is chen, in the next job too."""
-    return (who or "").partition(" (")[0]
+    if len(reason) > locks.LONGEST_REASON:
+        raise UsageProblem(
+            f"the reason has {len(reason)} characters; the limit is {locks.LONGEST_REASON}",
+            next_step='write --reason "why" in a line',
+        )
 
 
 def _the(source: Readable, uri: str, id_: str) -> Held:

@@ -11,7 +11,7 @@ from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError, Exit
 from sentinel_core.datasources.contract import Item, Readable
 from sentinel_core.publishing.holding import Holding, held
-from sentinel_core.publishing.locks import LockHeld
+from sentinel_core.publishing.locks import Lock, LockHeld
 
 
 @contextmanager
@@ -37,9 +37,13 @@ def locked(
 def is_held(taken: LockHeld, uri: str) -> CommandError:
     """Who holds it, and how to go on."""
     who = taken.lock.holder or "its holder"
-    command = f'sentinelctl lock break {taken.lock.id} --store {shlex.quote(uri)} --reason "why"'
     return CommandError(
         f"{taken}; nothing was written",
-        next_step=f"wait, or ask {who}; if that is gone: {command}",
+        next_step=f"wait, or ask {who}; if that is gone: {breaking(taken.lock, uri)}",
         code=Exit.CONFLICT,
     )
+
+
+def breaking(lock: Lock, uri: str) -> str:
+    """The command that ends somebody's lock."""
+    return f'sentinelctl lock break {shlex.quote(lock.id)} --store {shlex.quote(uri)} --reason "why"'

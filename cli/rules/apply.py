@@ -25,9 +25,11 @@ from sentinel_core.cli.rules.proposing import (
 )
 from sentinel_core.cli.rules.waiting import asked, prepared, wait_options
 from sentinel_core.cli.stores import opened
+from sentinel_core.datasources.contract import Readable
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing import Plan, PlanInvalid, PlanStale, examine, read_plan
-from sentinel_core.publishing.make import freezes, rolled_back
+from sentinel_core.publishing.carry_out import items_of
+from sentinel_core.publishing.make import environments_of, freezes, rolled_back
 
 
 @click.command()
@@ -73,9 +75,10 @@ def apply(
         app.out.say("Nothing to do: these rules stood there when the plan was made.")
         return Exit.DONE
     say_plan(app, made)
-    made = _unless_frozen(app, made, reason if allow_freeze else None)
+    overruled = reason if allow_freeze else None
     if dry_run:
         with opened(app, uri_of(app, made)) as source:
+            made = _unless_frozen(app, made, source, overruled)
             try:
                 examine(made, source)
             except PlanStale as stale:
@@ -84,6 +87,7 @@ def apply(
         app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE
     with opened(app, uri_of(app, made)) as source, prepared(app, source, wait) as waiting:
+        made = _unless_frozen(app, made, source, overruled)
         confirm_plan(app, made)
         if found := rolled_back(made, source):
             raise refused(found, made.store)
@@ -93,10 +97,14 @@ def apply(
     return Exit.DONE
 
 
-def _unless_frozen(app: App, made: Plan, reason: str | None) -> Plan:
-    """The plan, with the reason for which it is written all the same. Raises CommandError (3)."""
-    found = freezes(app.settings.guards.freeze, made.environment, utc_now())
-    if not found or "freeze" in made.allowed:
+def _unless_frozen(app: App, made: Plan, source: Readable, reason: str | None) -> Plan:
+    """The plan, with the reason for which it is written all the same. Raises CommandError (3), DatasourceError."""
+    windows = app.settings.guards.freeze
+    if not windows or "freeze" in made.allowed:
+        return made
+    theirs = environments_of(source.read(item) for item in items_of(made, source))
+    found = freezes(windows, [made.environment, app.settings.environment, *theirs], utc_now())
+    if not found:
         return made
     if reason is None:
         raise refused(found, made.store)

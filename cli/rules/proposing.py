@@ -119,6 +119,7 @@ def propose_side(
             uri,
             Wanted(side.title, side.sets, side.texts, side.files),
             environment=app.environment,
+            home=app.settings.environment,
             provenance=provenance,
             policy=app.settings.guards,
             max_bytes=app.settings.guards.max_bytes,

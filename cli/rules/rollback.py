@@ -347,7 +347,7 @@ def _write(app: App, source: Readable, item: Item, step: Step, reason: str | Non
 
 def _say_freeze(app: App) -> None:
     """A rollback goes on: what it brings back has run before, and an incident does not wait for the end of a freeze."""
-    for each in freezes(app.settings.guards.freeze, app.settings.environment, utc_now()):
+    for each in freezes(app.settings.guards.freeze, [app.settings.environment], utc_now()):
         app.out.say(f"note: {each.text}; a rollback is not kept from it")
 
 

@@ -8,16 +8,15 @@ because a check was broken.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core.masking import mask_text
+from sentinel_core.publishing.foreign_code import kept_alive, talk_on_stderr
 from sentinel_core.rules import Kind, RuleSet
 from sentinel_core.rules.guard import Objection
 
@@ -57,6 +56,8 @@ class CheckContext:
     reason: str | None
 
 
+_alone = threading.Lock()
+"""While checks are asked, the process has another standard output."""
 _running: dict[str, threading.Thread] = {}
 """By name of the check: a loop that asks again must not pile up threads of one that never ends."""
 Sets = Mapping[Kind, RuleSet]
@@ -96,12 +97,14 @@ def ask(
 ) -> list[Objection]:
     """What the checks have against it. Raises nothing."""
     before, after = MappingProxyType(old), MappingProxyType(new)
-    with redirect_stdout(sys.stderr):  # what a check prints is no data of the command that asks it
-        return [each for check in checks for each in _asked(check, before, after, context, timeout_s)]
+    if not (asked := list(checks)):
+        return []
+    with _alone, talk_on_stderr(), kept_alive(lambda: threading.current_thread() in _running.values()):
+        return [each for check in asked for each in _asked(check, before, after, context, timeout_s)]
 
 
 def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s: float) -> list[Objection]:
-    answer: list[list[Finding] | BaseException] = []
+    answer: list[list[Finding] | str] = []
     if (before := _running.get(check.name)) is not None and before.is_alive():
         return [_broken(check, "it has not ended since it was asked before")]
 
@@ -109,7 +112,7 @@ def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s:
         try:
             answer.append([_finding(each) for each in check.load()(old, new, context)])
         except BaseException as error:  # noqa: BLE001 - whatever it is, the check has not spoken
-            answer.append(error)
+            answer.append(_why(error))
 
     thread = threading.Thread(target=run, name=f"sentinel-check-{check.name}", daemon=True)
     _running[check.name] = thread
@@ -118,8 +121,8 @@ def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s:
     if not answer:
         return [_broken(check, f"it did not end within {timeout_s:g} s")]
     (found,) = answer
-    if isinstance(found, BaseException):
-        return [_broken(check, f"{type(found).__name__}: {found}" if str(found) else type(found).__name__)]
+    if isinstance(found, str):
+        return [_broken(check, found)]
     objections = [
         Objection("check", None, f"{check.name}: {_line(each.text)}", tuple(each.resources), check=check.name)
         for each in found[:_MOST]
@@ -130,15 +133,32 @@ def _asked(check: Check, old: Sets, new: Sets, context: CheckContext, timeout_s:
     return objections
 
 
+def _why(error: BaseException) -> str:
+    """On the check's own thread: the words of an error are code of the check, too."""
+    name = type(error).__name__
+    try:
+        words = _plain(str(error))
+    except BaseException:  # noqa: BLE001 - whatever it is, there are no words
+        return f"{name}, which does not say why"
+    return f"{name}: {words}" if words else name
+
+
 def _finding(value: Any) -> Finding:
+    """Made of plain texts: what a check gives may have code of its own, which runs here and not when it is shown."""
     if not isinstance(value, Finding):
         raise TypeError(f"it gave {type(value).__name__} and not sentinel_core.publishing.Finding")
     text: Any = value.text
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str) or not (text := _plain(text)).strip():
         raise TypeError("it gave a finding without a text")
-    if isinstance(value.resources, str) or not all(isinstance(each, str) for each in value.resources):
+    resources: Any = () if isinstance(value.resources, str) else tuple(value.resources)
+    if isinstance(value.resources, str) or not all(isinstance(each, str) for each in resources):
         raise TypeError("the resources of a finding are a list of names")
-    return value
+    return Finding(text, tuple(map(_plain, resources)))
+
+
+def _plain(text: str) -> str:
+    """Of a subclass, too, and with halves of characters spelled out."""
+    return str.encode(text, "utf-8", "backslashreplace").decode()
 
 
 def _line(text: str) -> str:

@@ -19,10 +19,12 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.publishing.locks import (
     LEASE_S,
+    LONGEST_REASON,
     RENEW_S,
     Lock,
     LockHeld,
     LockLost,
+    is_same_person,
     lease,
     release,
     renew,
@@ -107,24 +109,26 @@ def held(
     clock: Clock | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Holding]:
-    """The items are the caller's own within the block. `under`: the lock, held by a person, under which the caller
-    writes. A store whose notes stay in its history takes no lock of its own: that of others counts. A caller who may
-    not write notes goes on without a lock, and `told` hears of it.
+    """The items are the caller's own within the block. `under`: the lock under which the caller writes, which
+    he holds as a person: neither that of another nor that of a running command. A store whose notes stay in its history
+    takes no lock of its own: that of others counts. A caller who may not write notes goes on without a lock, and `told`
+    hears of it.
 
     Raises LockHeld, DatasourceError.
     """
     clock = clock or Clock()
     now = clock.wall()
+    reason = reason and reason[:LONGEST_REASON]
     lock = Lock(secrets.token_hex(4), holder, command, reason, now, lease(now), renewed=True)
     holding = Holding(source, uri, lock, clock)
     if under is not None or isinstance(source, NotesInHistory) or not isinstance(source, HasNotes):
-        check_free(source, uri, items, under, clock, told)
+        check_free(source, uri, items, holder, under, clock, told)
         yield holding
         return
     try:
         holding.take(items, told)
     except SourceDenied as denied:
-        check_free(source, uri, items, under, clock, told)
+        check_free(source, uri, items, holder, under, clock, told)
         told(f"no lock was taken, because it may not be written ({denied}); each write still compares and sets")
         yield holding
         return
@@ -141,17 +145,23 @@ def check_free(
     source: Readable,
     uri: str,
     items: Sequence[Item],
+    holder: str | None,
     under: str | None,
     clock: Clock,
     told: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Raises LockHeld for a lock that is not `under`, LockLost where that is held on none of the items."""
+    """Raises LockHeld for a lock that is not `under` or is not the holder's own, LockLost where `under` is held on none
+    of the items."""
     now = clock.wall()
     is_under = False
     for item in items:
         lock = standing(source, item).lock
         if lock is not None and lock.id == under:
-            is_under |= lock.until > now
+            if lock.until <= now:
+                continue
+            if lock.renewed or not is_same_person(lock.holder, holder):
+                raise LockHeld(lock, uri)
+            is_under = True
         elif lock is not None and isinstance(source, HasNotes):
             wait_out(source, item, lock, clock, uri, told)
     if under is not None and not is_under:

@@ -9,6 +9,7 @@ people out of each other's way and is not what keeps a store whole.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,12 @@ from sentinel_core.datasources.contract import (
 )
 
 NOTE = "lock"
+LONGEST_REASON = 1000
+"""Characters: a note stands beside rules and is read before each write."""
+_LONG_BYTES = 2**19
+_ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
+_YEARS = range(1900, 9000)
+"""Of times that stand in a note: each can be told in every zone."""
 FORMAT_VERSION = 1
 LEASE_S = 30.0
 RENEW_S = 10.0
@@ -219,6 +226,11 @@ def found(source: Readable, items: Sequence[Item]) -> list[tuple[Lock, list[Item
     return list(locks.values())
 
 
+def is_same_person(one: str | None, other: str | None) -> bool:
+    """`chen (GitLab job 42)` is chen, in the next job too."""
+    return (one or "").partition(" (")[0] == (other or "").partition(" (")[0]
+
+
 def lease(now: datetime) -> datetime:
     """The end of a lock that is renewed now."""
     return now + timedelta(seconds=LEASE_S)
@@ -244,30 +256,32 @@ def decoded(content: bytes | None, item: Item) -> Standing:
         found = Standing(
             _lock(lock) if lock is not None else None,
             tuple(
-                Broken(_lock(each["lock"]), each["by"], str(each["reason"]), _time(each["at"]))
+                Broken(_lock(each["lock"]), _text(each["by"]), str(each["reason"]), _time(each["at"]))
                 for each in document["broken"]
             ),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise _unreadable(item) from error
+        raise _unreadable(item, content) from error
     if version != FORMAT_VERSION:
-        raise _unreadable(item)
+        raise _unreadable(item, content)
     return found
 
 
-def _unreadable(item: Item) -> SourceMisconfigured:
+def _unreadable(item: Item, content: bytes) -> SourceMisconfigured:
+    size = len(content)
+    how = "" if size < _LONG_BYTES else f": it is {size / 2**20:.1f} MiB or more, and what is too long is cut"
     return SourceMisconfigured(
-        f"{item.source}: its note {NOTE} cannot be read, so nobody knows who writes there; mend it, or remove it to "
-        "let everybody write"
+        f"{item.source}: its note {NOTE} cannot be read{how}, so nobody knows who writes there; mend it, or remove it "
+        "to let everybody write"
     )
 
 
 def _lock(document: Any) -> Lock:
-    texts = {name: document[name] for name in ("holder", "reason")}
-    if not all(text is None or isinstance(text, str) for text in texts.values()):
-        raise TypeError("a text is none")
+    texts = {name: _text(document[name]) for name in ("holder", "reason")}
+    if not _ID.fullmatch(document["id"]):  # it is shown within commands that people paste into a shell
+        raise ValueError("the id is none of ours")
     return Lock(
-        id=str(document["id"]),
+        id=document["id"],
         command=str(document["command"]),
         since=_time(document["since"]),
         until=_time(document["until"]),
@@ -276,8 +290,17 @@ def _lock(document: Any) -> Lock:
     )
 
 
+def _text(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("a text is none")
+    return value
+
+
 def _time(text: Any) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None or moment.year not in _YEARS:
+        raise ValueError("nobody knows when that is")
+    return moment.astimezone(UTC)
 
 
 def _plain(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -84,6 +84,7 @@ def make_plan(
     wanted: Wanted,
     *,
     environment: str,
+    home: str | None = None,
     provenance: Provenance,
     policy: PublishPolicy,
     max_bytes: int,
@@ -93,9 +94,11 @@ def make_plan(
     now: datetime | None = None,
 ) -> Proposal:
     """Reads the store and writes nothing; `uri` is how it is called, without credentials. `checks` are those that are
-    installed, unless others are given; `now` decides about freezes. Raises DatasourceError."""
+    installed, unless others are given. `now` decides about freezes, which count for `environment`, for `home`, the
+    environment of whoever publishes, and for those whose rules stand in the store. Raises DatasourceError."""
     steps, found, invalid = [], list[Objection](), []
     read: dict[str, Reading] = {}
+    readings: list[Reading] = []
     stands: dict[Kind, RuleSet] = {}
     changed: dict[Kind, RuleSet] = {}
     now = now or datetime.now(UTC)
@@ -104,6 +107,7 @@ def make_plan(
         if not kinds:
             continue
         reading = source.read(item)
+        readings.append(reading)
         standing = sets_of(reading, item.kinds)
         if standing is None:
             invalid.append(item.source)
@@ -138,7 +142,7 @@ def make_plan(
             *found,
             *unowned(stands, wanted.sets, owners, wanted.files, author),
             *ask(installed() if checks is None else checks, before, dict(wanted.sets), context),
-            *freezes(policy.freeze, environment, now),
+            *freezes(policy.freeze, [environment, home, *environments_of(readings)], now),
         ]
     against = [each for each in found if each.overruled_by not in allowed]
     return Proposal(plan, against, [each for each in found if each.overruled_by in allowed], invalid, read)
@@ -159,12 +163,22 @@ def _limits(
     return objections(every, changed, policy)
 
 
-def freezes(windows: Sequence[Freeze], environment: str, now: datetime) -> list[Objection]:
-    """The windows that keep rules from being published now."""
+def freezes(windows: Sequence[Freeze], environments: Iterable[str | None], now: datetime) -> list[Objection]:
+    """The windows that keep rules from being published now, each told of the first environment that it holds for."""
+    found: dict[Freeze, tuple[str, datetime]] = {}
+    for name in dict.fromkeys(each for each in environments if each):
+        for window, end in frozen(windows, name, now):
+            found.setdefault(window, (" ".join(name.split()), end))
     return [
-        Objection("freeze", None, f"{environment} is frozen until {said(end)}: {window.name}")
-        for window, end in frozen(windows, environment, now)
+        Objection("freeze", None, f"{name} is frozen until {said(end)}: {window.name}")
+        for window, (name, end) in found.items()
     ]
+
+
+def environments_of(readings: Iterable[Reading]) -> list[str | None]:
+    """Whose rules stand in a store, as far as it says so: a freeze of theirs counts, whatever name somebody publishes
+    under."""
+    return [each.provenance.environment for each in readings if isinstance(each, Revision)]
 
 
 def _step(

@@ -32,6 +32,14 @@ def clock(patch: pytest.MonkeyPatch, now: datetime) -> None:
         patch.setattr(f"sentinel_core.cli.{module}.utc_now", lambda: now)
 
 
+def in_git(here: Path, run: Run) -> Shop:
+    """A store that keeps who published."""
+    (here / "repo").mkdir()
+    git(here / "repo", "init", "-qb", "main")
+    git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
+    return Shop(here, f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml", run)
+
+
 def test_a_freeze_refuses_and_is_overruled_with_a_reason_that_is_kept(
     shop: Shop,
     monkeypatch: pytest.MonkeyPatch,
@@ -53,11 +61,45 @@ def test_a_freeze_refuses_and_is_overruled_with_a_reason_that_is_kept(
 
 def test_another_environment_and_another_time_are_free(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     settings(plain, SALE)
+    path = plain.here / "sentinel.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("environment: prod", "environment: staging"), encoding="utf-8")
     clock(monkeypatch, DURING)
-    ok(plain.run("rules", "publish", "--env", "staging", "--yes"))
+    ok(plain.run("rules", "publish", "--yes"))
+    path.write_text(text, encoding="utf-8")
     plain.commit(30, "Raise it")
     clock(monkeypatch, AFTER)
     ok(plain.run("rules", "publish", "--yes"))
+
+
+@pytest.mark.parametrize("named", ["staging", "Prod", "PRODUCTION"])
+def test_no_name_that_is_published_under_is_a_way_around_a_freeze(
+    plain: Shop, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    settings(plain, SALE)
+    clock(monkeypatch, DURING)
+    refused = plain.run("rules", "publish", "--env", named, "--yes")
+    assert (refused.code, "is frozen until" in refused.err) == (Exit.REFUSED, True)
+    clock(monkeypatch, AFTER)
+    ok(plain.run("rules", "plan", "--env", named, "-o", "x.plan"))
+    clock(monkeypatch, DURING)
+    assert plain.run("rules", "apply", "x.plan", "--yes").code == Exit.REFUSED
+
+
+def test_whose_rules_stand_in_the_store_decides_about_a_freeze_too(
+    here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = in_git(here, sentinelctl)
+    ok(made.run("rules", "publish", "--yes"))
+    made.commit(25, "Raise it")
+    path = here / "sentinel.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("environment: prod", "environment: staging") + SALE)
+    clock(monkeypatch, AFTER)
+    assert "frozen" not in ok(made.run("rules", "plan", "-o", "x.plan")).err
+    clock(monkeypatch, DURING)
+    for line in (["publish"], ["apply", "x.plan"]):
+        refused = made.run("rules", *line, "--yes")
+        assert (refused.code, "prod is frozen until" in refused.err) == (Exit.REFUSED, True)
 
 
 def test_a_plan_of_before_is_not_applied_during_a_freeze(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,10 +149,7 @@ def test_a_plan_that_was_made_with_leave_is_applied_during_a_freeze(
 def test_a_rollback_goes_on_during_a_freeze_and_says_so(
     here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (here / "repo").mkdir()
-    git(here / "repo", "init", "-qb", "main")
-    git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
-    made = Shop(here, f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml", sentinelctl)
+    made = in_git(here, sentinelctl)
     ok(made.run("rules", "publish", "--yes"))
     made.commit(25, "Raise it")
     ok(made.run("rules", "publish", "--yes"))

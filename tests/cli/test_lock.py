@@ -46,9 +46,12 @@ def test_the_lock_of_a_person_keeps_others_from_writing_until_it_is_given_up(
     assert shop.standing()["count"] == 20
     theirs = shop.run("lock", "release", lock)
     assert (theirs.code, "sentinelctl lock break" in theirs.err) == (Exit.USAGE, True)
+    under = shop.run("rules", "publish", "--yes", "--lock", lock)
+    assert (under.code, "is locked by chen" in under.err) == (Exit.CONFLICT, True)
+    assert shop.standing()["count"] == 20
+    by(monkeypatch, "chen")
     ok(shop.run("rules", "publish", "--yes", "--lock", lock))
     assert shop.standing()["count"] == 25
-    by(monkeypatch, "chen")
     assert "released" in ok(shop.run("lock", "release", lock)).out
     assert "Nothing is locked." in ok(shop.run("lock", "list")).err
 
@@ -106,6 +109,8 @@ def test_of_one_kind_alone(plain: Shop) -> None:
     [
         ["lock", "hold"],
         ["lock", "hold", "--reason", " "],
+        ["lock", "hold", "--reason", "x" * 1001],
+        ["lock", "break", "1f2e3d4c", "--reason", "x" * 1001, "--yes"],
         ["lock", "hold", "--reason", "x", "--for", "0s"],
         ["lock", "hold", "--reason", "x", "--for", "8d"],
         ["lock", "release", "nothing"],

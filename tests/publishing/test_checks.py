@@ -60,16 +60,56 @@ def ending(*_: Any) -> None:
     raise SystemExit(0)
 
 
+def leaving(*_: Any) -> None:
+    os._exit(0)
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class HopelessError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(0)
+
+
+class Odd(str):
+    __slots__ = ()
+
+    def split(self, *_: Any) -> Any:
+        raise RuntimeError("odd")
+
+    __str__ = __format__ = strip = split
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def mine(*_: Any) -> None:
+        raise error
+
+    return mine
+
+
+def names(*texts: str) -> Iterator[str]:
+    yield from texts
+    raise KeyError("in the names")
+
+
 @pytest.mark.parametrize(
     ("function", "why"),
     [
         (raising, "KeyError: 'password=***'"),
         (ending, "SystemExit: 0"),
+        (leaving, "SystemExit: 0"),
         (lambda *_: None, "TypeError: 'NoneType' object is not iterable"),
         (lambda *_: ["no"], "TypeError: it gave str and not sentinel_core.publishing.Finding"),
         (lambda *_: [Finding(" ")], "TypeError: it gave a finding without a text"),
         (lambda *_: [Finding("x", "abc")], "TypeError: the resources of a finding are a list of names"),
         (list, "TypeError: "),
+        (failing(SpeechlessError()), "SpeechlessError, which does not say why"),
+        (failing(HopelessError()), "HopelessError, which does not say why"),
+        (failing(ValueError("half \ud800")), "ValueError: half \\ud800"),
+        (lambda *_: [Finding("x", names("a"))], "KeyError: 'in the names'"),  # type: ignore[arg-type]  # as checks do
     ],
 )
 def test_a_broken_check_opens_no_gate_and_its_package_is_named(function: Any, why: str) -> None:
@@ -77,6 +117,12 @@ def test_a_broken_check_opens_no_gate_and_its_package_is_named(function: Any, wh
     assert text.startswith("mine of acme-checks 1.2 is broken, so nobody knows what it would have said: ")
     assert why in text
     assert text.endswith("; mend that package, or remove it")
+
+
+def test_texts_that_are_more_than_texts_are_told_as_plain_ones() -> None:
+    (found,) = ask([check(lambda *_: [Finding(Odd("no \ud800"), (Odd("a"),))])], {}, FLOW, CONTEXT)
+    assert found == Objection("check", None, "mine: no \\ud800", ("a",), check="mine")
+    assert {type(found.text), *map(type, found.resources)} == {str}
 
 
 def test_a_check_that_does_not_end_is_broken_and_is_not_started_a_second_time() -> None:
@@ -106,6 +152,27 @@ def test_what_a_check_prints_is_talk(capsys: pytest.CaptureFixture[str]) -> None
     assert told(talking) == []
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "looking\n")
+
+
+def test_what_a_check_writes_beside_print_is_talk_as_well(capfd: pytest.CaptureFixture[str]) -> None:
+    def talking(*_: Any) -> list[Finding]:
+        os.write(1, b"raw\n")
+        subprocess.run(["echo", "child"], check=True)
+        return []
+
+    assert told(talking) == []
+    os.write(1, b"ours\n")
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("ours\n", "raw\nchild\n")
+
+
+def test_a_child_of_a_check_ends_as_it_wants() -> None:
+    def forking(*_: Any) -> list[Finding]:
+        child = subprocess.Popen([sys.executable, "-c", "import os; os._exit(7)"])
+        return [Finding(f"ended with {child.wait(10)}")]
+
+    assert told(forking) == ["mine: ended with 7"]
+    assert os._exit.__module__ != "sentinel_core.publishing.foreign_code"
 
 
 def test_of_very_many_findings_the_rest_is_counted() -> None:
@@ -180,6 +247,15 @@ def test_the_check_of_the_documentation_works_when_it_is_installed(tmp_path: Pat
     assert "guard check is overruled: two-digits: a has a limit of 100" in done.stderr
     shop(tmp_path, 99)
     assert publish(tmp_path, "--reason", "back").returncode == 0
+
+
+def test_one_that_ends_the_process_does_not_look_like_success(tmp_path: Path) -> None:
+    package(tmp_path / "site", "import os\ndef two_digits(*_):\n    os.write(1, b'RAW')\n    os._exit(0)\n")
+    shop(tmp_path, 5)
+    refused = publish(tmp_path, "--reason", "sale", "-o", "json")
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "RAW" in refused.stderr
+    assert "two-digits of acme-checks 1.2 is broken" in refused.stderr
 
 
 def test_one_that_is_installed_and_broken_refuses_without_a_traceback(tmp_path: Path) -> None:

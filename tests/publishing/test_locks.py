@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -68,7 +69,7 @@ def item(plain: MemorySource) -> Item:
 # -- over every store --------------------------------------------------------------------------------------------------
 
 
-def test_a_lock_is_taken_found_and_given_up(noting: Any, clock: FakeClock) -> None:
+def test_a_lock_is_taken_standsand_given_up(noting: Any, clock: FakeClock) -> None:
     (first,) = noting.items(["flow"])
     mine = lock(clock)
     take(noting, first, mine, clock, noting.uri)
@@ -119,7 +120,7 @@ def test_the_lock_of_a_person_is_respected_and_written_under(noting: Any, clock:
         held(noting, noting.uri, items, holder="li", command="publish", reason=None, clock=clock),
     ):
         raise AssertionError("not reached")
-    with held(noting, noting.uri, items, holder="li", command="publish", reason=None, under=person.id, clock=clock):
+    with held(noting, noting.uri, items, holder="chen", command="publish", reason=None, under=person.id, clock=clock):
         pass
     assert [each for each, _ in found(noting, items)] == [person], "it stays after the command"
 
@@ -342,9 +343,100 @@ def test_a_note_that_cannot_be_read_lets_nobody_write(
         raise AssertionError("not reached")
 
 
+def changed(note: bytes, place: str, value: object) -> bytes:
+    """The note with another value at `lock.until`, `broken.by` …"""
+    document = json.loads(note)
+    *above, name = place.split(".")
+    into = document["lock"] if above == ["lock"] else document["broken"][0]
+    into = into["lock"] if above == ["broken", "lock"] else into
+    assert name in into
+    into[name] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *[
+            (f"{where}.id", value)
+            for where in ("lock", "broken.lock")
+            for value in ("x; touch pwn; #", "$(id)", "", "aaaa1111\n", "AAAA1111", "aaaa11112", "١١١١١١١١", 5, None)
+        ],
+        *[
+            (where, value)
+            for where in ("lock.until", "lock.since", "broken.at", "broken.lock.until")
+            for value in ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2026-11-30T10:00:00", 5, None)
+        ],
+        *[
+            (where, value)
+            for where in ("lock.holder", "lock.reason", "broken.by", "broken.lock.holder")
+            for value in ({"a": 1}, ["a"], 5, True)
+        ],
+    ],
+)
+def test_a_note_with_what_no_lock_has_cannot_be_read(
+    plain: MemorySource, item: Item, clock: FakeClock, place: str, value: object
+) -> None:
+    take(plain, item, lock(clock), clock, "store")
+    break_lock(plain, [item], "aaaa1111", by="li", reason="gone", at=clock.wall())
+    note = take(plain, item, lock(clock, "bbbb2222"), clock, "store")
+    assert standing(plain, item).lock is not None
+    plain.write_note(item, NOTE, changed(note, place, value), expected=note, why="by hand")
+    with pytest.raises(SourceMisconfigured, match="mend it, or remove it"):
+        standing(plain, item)
+
+
+def test_a_note_that_is_too_long_says_so_with_its_size(clock: FakeClock, tmp_path: Path) -> None:
+    source = datasources.open(f"file://{tmp_path}/rules.yaml")
+    (whole, *_) = source.items(["flow"])
+    assert isinstance(source, HasNotes)
+    note = take(source, whole, lock(clock, reason="x" * 3 * 2**20), clock, "store")
+    assert len(note) > 3 * 2**20
+    with pytest.raises(SourceMisconfigured, match=r"cannot be read: it is 1\.0 MiB or more, and"):
+        standing(source, whole)
+
+
+def test_the_reason_of_a_command_is_cut_to_what_a_note_takes(plain: MemorySource, item: Item, clock: FakeClock) -> None:
+    with held(plain, "store", [item], holder="chen", command="publish", reason="x" * 3 * 2**20, clock=clock):
+        stands = standing(plain, item).lock
+    assert stands is not None
+    assert stands.reason == "x" * 1000
+
+
 def test_a_lock_that_is_named_must_be_held(plain: MemorySource, clock: FakeClock) -> None:
     with pytest.raises(LockLost), holding_of(plain, clock, under="cccc3333"):
         raise AssertionError("not reached")
+
+
+@pytest.mark.parametrize(
+    ("fields", "holder"),
+    [
+        ({"renewed": False}, "mallory"),
+        ({"renewed": False}, "che"),
+        ({"renewed": False}, None),
+        ({"renewed": False, "holder": None}, "mallory"),
+        ({"renewed": True}, "chen"),
+    ],
+)
+def test_nobody_writes_under_the_lock_of_another_or_of_a_running_command(
+    plain: MemorySource, item: Item, clock: FakeClock, fields: dict[str, Any], holder: str | None
+) -> None:
+    theirs = lock(clock, **fields)
+    take(plain, item, theirs, clock, "store")
+    with (
+        pytest.raises(LockHeld),
+        held(plain, "store", [item], holder=holder, command="publish", reason=None, under=theirs.id, clock=clock),
+    ):
+        raise AssertionError("not reached")
+
+
+def test_a_person_writes_under_a_lock_from_another_job(plain: MemorySource, item: Item, clock: FakeClock) -> None:
+    mine = lock(clock, holder="chen (GitLab job 42)", renewed=False)
+    take(plain, item, mine, clock, "store")
+    with held(
+        plain, "store", [item], holder="chen (GitLab job 43)", command="apply", reason=None, under=mine.id, clock=clock
+    ):
+        pass
 
 
 def test_a_lock_of_a_part_is_written_under_with_the_rest_free(plain: MemorySource, clock: FakeClock) -> None:

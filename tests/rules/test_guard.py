@@ -129,3 +129,65 @@ def test_thresholds_of_every_kind_are_watched() -> None:
 def test_too_many_rules_are_told() -> None:
     (found,) = against({}, sets(flow=flow(*"abcdef")))
     assert (found.guard, found.text) == ("size", "6 flow rules; the limit is 5")
+
+
+# -- rules that take another's place -----------------------------------------------------------------------------------
+
+
+def rule(resource: str, count: float, **more: Any) -> dict[str, Any]:
+    return {"resource": resource, "grade": 1, "count": count, **more}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ([rule("a", 10, id=7), rule("b", 1e6, id=8)], [rule("b", 10, id=7), rule("a", 1e6, id=8)]),
+        (
+            [rule("a", 10, id=7), rule("a", 1e6, id=8, limitApp="vip")],
+            [rule("a", 1e6, id=8), rule("a", 10, id=7, limitApp="vip")],
+        ),
+        (
+            [rule("a", 10, id=7), rule("a", 1e6, id=8, grade=0)],
+            [rule("a", 10, id=7, grade=0), rule("a", 1e6, id=8)],
+        ),
+    ],
+    ids=["resources", "callers", "grades"],
+)
+def test_an_id_does_not_carry_a_threshold_to_another_place(
+    old: list[dict[str, Any]], new: list[dict[str, Any]]
+) -> None:
+    assert told(sets(flow=old), sets(flow=new)) == [("jump", "flow")] * 2
+
+
+def test_an_id_does_not_hide_that_rules_of_a_resource_go() -> None:
+    old = sets(flow=[rule(name, 10, id=number) for number, name in enumerate("abcd")])
+    new = sets(flow=[rule(name, 10, id=number) for number, name in enumerate("abxy")])
+    assert told(old, new) == [("shrink", "flow"), ("last", "flow")]
+
+
+def test_another_id_alone_is_no_change_of_a_rule() -> None:
+    old = sets(flow=[rule("a", 10, id=1), rule("b", 1e6, id=2)])
+    assert told(old, sets(flow=[rule("a", 10, id=2), rule("b", 1e6, id=1)])) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "guards"),
+    [
+        ([rule("a", 20)], [rule("a", 2e6, limitApp="other")], ["jump"]),
+        ([rule("a", 20)], [rule("a", 200, limitApp="other")], []),
+        ([rule("a", 20)], [rule("a", 20, limitApp="web"), rule("a", 2e6, limitApp="other")], ["jump"]),
+        ([rule("a", 20), rule("a", 2e6, limitApp="vip")], [rule("a", 2e6, limitApp="other")], ["shrink", "jump"]),
+        ([rule("a", 2e6, limitApp="vip")], [rule("a", 20)], ["jump"]),
+        ([rule("a", 20)], [rule("a", 0, limitApp="other")], ["zero"]),
+        ([rule("a", 20), rule("b", 2e6)], [rule("a", 20), rule("b", 2e6), rule("a", 2e6, limitApp="vip")], []),
+    ],
+)
+def test_a_rule_that_gives_way_to_one_for_other_callers_is_held_against_it(
+    old: list[dict[str, Any]], new: list[dict[str, Any]], guards: list[str]
+) -> None:
+    assert [name for name, _ in told(sets(flow=old), sets(flow=new))] == guards
+
+
+def test_such_a_jump_is_told_with_both_rules() -> None:
+    (found,) = against(sets(flow=[rule("a", 20)]), sets(flow=[rule("a", 2000, limitApp="other")]))
+    assert found.text == "flow/a/default → flow/a/other count 20 → 2000 (100×); the limit is 10×"

@@ -111,3 +111,14 @@ def test_system_rules_are_one_resource() -> None:
     assert owner_of("*", [owner]) is owner
     (found,) = told([SourceText("payments.yaml", b"systemRules: [{qps: 9}]\n")], owners=[owner, PAY])
     assert found == "* (system) belongs to platform, and payments.yaml:1 is a file of payments"
+
+
+def test_an_id_does_not_carry_a_rule_from_its_owner_to_another() -> None:
+    def rules(name: str, *texts: str) -> SourceText:
+        return SourceText(name, ("flowRules:\n" + "".join(f"  - {{{each}}}\n" for each in texts)).encode())
+
+    kept = "resource: payment_a, grade: qps, count: 5, limitApp: vip"
+    old = [rules("payments.yaml", "id: 7, resource: payment_a, grade: qps, count: 5", kept)]
+    new = [rules("payments.yaml", kept), rules("search-a.yaml", "id: 7, resource: search_b, grade: qps, count: 5")]
+    owners = [Owner(team="payments", resources=("payment_*",), actors=("ada",)), SEARCH]
+    assert told(new, old, owners, "li") == ["payment_a (flow) belongs to payments, and li is not among its actors"]
