@@ -108,6 +108,7 @@ def import_(
         facts = commit_facts(taken.store, taken.changes, taken.revisions, reason)
         written = base.commit(taken.new, facts, author_of(taken.revisions), branch)
     else:
+        _check_unchanged(app, where, kind, taken)
         for _, text in taken.files:
             _replace(Path(text.name), text.content)
     app.out.show(_view(taken, written, branch))
@@ -196,6 +197,18 @@ def _question(taken: Taken, branch: str | None, *, is_commit: bool) -> str:
         return f"Commit this to the new branch {branch}?"
     names = ", ".join(after.name for _, after in taken.files)
     return f"Commit this to {names}?" if is_commit else f"Write this into {names}?"
+
+
+def _check_unchanged(app: App, path: str, kind: Kind | None, taken: Taken) -> None:
+    """Somebody may have edited the files while the question stood."""
+    now = {text.name: text.content for part, _ in read_revisions(path, kind, app.environment) for text in part.texts}
+    read = {text.name: text.content for text in taken.old}
+    if changed := sorted(name for name in now.keys() | read.keys() if now.get(name) != read.get(name)):
+        raise CommandError(
+            f"{changed[0]} was changed meanwhile; nothing was written",
+            next_step="import again, on top of that change",
+            code=Exit.CONFLICT,
+        )
 
 
 def _replace(path: Path, content: bytes) -> None:

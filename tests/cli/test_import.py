@@ -11,6 +11,7 @@ from sentinel_core import datasources
 from sentinel_core.datasources.contract import Writable
 from sentinel_core.rules import Provenance, SourceText
 from tests.cli.conftest import Run, git
+from tests.cli.test_process import on_terminal
 from tests.services import etcd
 
 RULES = """\
@@ -100,6 +101,42 @@ def test_it_asks(shop: Shop, sentinelctl: Run) -> None:
     assert ended.code == 64
     assert "must be confirmed" in ended.err
     assert shop.rules.read_text() == RULES
+
+
+LATER = RULES + "  - {resource: refund, count: 1}\n"
+
+
+def test_work_that_comes_while_it_asks_is_not_overwritten(shop: Shop) -> None:
+    shop.hold(PAYMENT)
+    code, shown = on_terminal(
+        "rules", "import", cwd=shop.folder, answer="y\n", meanwhile=lambda: shop.rules.write_text(LATER)
+    )
+    assert (code, "rules.yaml was changed meanwhile; nothing was written" in shown) == (5, True)
+    assert shop.rules.read_text() == LATER
+
+
+def test_a_file_that_comes_while_it_asks_is_seen(shop: Shop) -> None:
+    shop.hold(PAYMENT)
+    (shop.folder / "rules").mkdir()
+    shop.rules.rename(shop.folder / "rules" / "a.yaml")
+    more = shop.folder / "rules" / "b.yaml"
+    code, shown = on_terminal(
+        *("rules", "import", "rules"),
+        cwd=shop.folder,
+        answer="y\n",
+        meanwhile=lambda: more.write_text("flowRules:\n  - {resource: refund, count: 1}\n"),
+    )
+    assert (code, "b.yaml was changed meanwhile; nothing was written" in shown) == (5, True)
+    assert (shop.folder / "rules" / "a.yaml").read_text() == RULES
+
+
+def test_rules_of_a_kind_that_nobody_asked_for_stay_where_they_share_parts(shop: Shop, sentinelctl: Run) -> None:
+    rest = "degradeRules:\n  - <<: *a\n    grade: error_count\n    timeWindow: 5\n"
+    shop.rules.write_text("flowRules:\n  - &a {resource: r1, count: 20}\n" + rest, encoding="utf-8")
+    shop.hold({"resource": "r1", "grade": 1, "count": 30})
+    ended = sentinelctl("rules", "import", "--kind", "flow", "--yes")
+    assert ended.code == 0
+    assert shop.rules.read_text() == ("flowRules:\n  - &a {resource: r1, count: 30}\n" + rest + "    count: 20\n")
 
 
 def test_a_kind_that_the_store_does_not_hold_stays_and_one_that_is_new_comes(shop: Shop, sentinelctl: Run) -> None:
