@@ -90,6 +90,8 @@ def import_(
     standing = resolve(app, uri, kind)
     parts = read_revisions(where, kind, app.environment)
     base = committed(app, where, parts) if commit or branch is not None else None
+    if base is not None and branch is not None:
+        base.check_new(branch)
     taken = taken_over(app, mask_uri(uri), standing, parts if base is None else [(base.revision, parts[0][1])])
     if not taken.files:
         app.out.show(_view(taken, None, None))

@@ -223,11 +223,23 @@ def test_a_file_with_work_that_is_not_committed_is_refused(shop: Shop, sentinelc
     assert shop.rules.read_text() == RULES + "# mine\n"
 
 
-def test_a_branch_of_no_name_is_refused(shop: Shop, sentinelctl: Run) -> None:
+@pytest.mark.parametrize("name", ["a..b", "", "HEAD", "@", "@{-1}", "-x", "refs/heads/x", "a b", "x.lock"])
+def test_a_branch_of_no_name_is_refused(shop: Shop, sentinelctl: Run, name: str) -> None:
     shop.hold(PAYMENT)
-    ended = sentinelctl("rules", "import", "--branch", "a..b", "--yes")
+    ended = sentinelctl("rules", "import", f"--branch={name}", "--yes")
     assert ended.code == 78
-    assert "'a..b' is no name for a branch" in ended.err
+    assert f"{name!r} is no name for a branch" in ended.err
+    assert git(shop.folder, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], ["--yes"], []])
+def test_a_branch_that_exists_is_refused_before_anything_is_asked(shop: Shop, sentinelctl: Run, how: list[str]) -> None:
+    shop.hold(PAYMENT)
+    before = git(shop.folder, "rev-parse", "main")
+    ended = sentinelctl("rules", "import", "--branch", "main", *how)
+    assert ended.code == 5
+    assert "there is a branch main already; write the name of a new one" in ended.err
+    assert git(shop.folder, "rev-parse", "main") == before
 
 
 def test_the_author_is_who_changed_the_store_and_the_committer_who_imports(shop: Shop, sentinelctl: Run) -> None:
