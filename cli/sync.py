@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
@@ -135,7 +135,18 @@ def keeping(app: App, git: str, store: str | None, drift: Any, branch: str | Non
                 f"{source.uri} is no Git repository, so nothing is committed there",
                 next_step="write git+file:///path/of/repository?ref=main&path=rules, or git+https://…",
             )
+        _check_branch(source, branch)
         yield lambda: look(source, kept, settings, utc_now()), uri
+
+
+def _check_branch(source: datasources.GitSource, branch: str | None) -> None:
+    """A branch for a review is not the one that is followed. A repository that is out of reach may come back."""
+    with suppress(datasources.DatasourceError):
+        if branch is not None and source.follows(branch):
+            raise UsageProblem(
+                f"GIT is followed on {branch} itself, so nothing would be left to review",
+                next_step="name another branch, or leave --branch away to commit to it",
+            )
 
 
 def news(look_once: Looks, interval: float, stop: threading.Event) -> Iterator[Synced]:

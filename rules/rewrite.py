@@ -31,12 +31,13 @@ Place = tuple[str, Path]
 def rewrite(
     texts: Sequence[SourceText], wanted: Mapping[Kind, RuleSet], kinds: Sequence[Kind] = KINDS
 ) -> tuple[SourceText, ...]:
-    """The same texts with the rules of `wanted`; other kinds, and every byte that need not change, stay.
+    """The same texts with the rules of `wanted`; the rules of other kinds, and every byte that need not change, stay.
 
     `kinds`: those that the texts may hold, as for `parse_revision`. Raises RuleRejected where the texts are not valid,
     Unchangeable where the rules cannot be written there by changes in place.
     """
     now = tuple(texts)
+    kinds, meant = _held(now, kinds), wanted
     for number in range(_PASSES):
         try:
             sets = parse_revision(Revision(now, "document", ""), kinds)
@@ -45,13 +46,22 @@ def rewrite(
                 raise
             told = "\n".join(map(str, rejection.errors))
             raise Unchangeable(f"changed in place, the rules would not be valid:\n{told}") from rejection
-        different = [kind for kind in wanted if kind not in sets or sets[kind].digest != wanted[kind].digest]
+        if number == 0:
+            meant = {**sets, **wanted}  # other kinds, too, may share parts with what changes
+        different = [kind for kind in meant if kind not in sets or sets[kind].digest != meant[kind].digest]
         if not different:
             return now
-        before, now = now, _Pass(now, kinds).changed(sets, {kind: wanted[kind] for kind in different})
+        before, now = now, _Pass(now, kinds).changed(sets, {kind: meant[kind] for kind in different})
         if before == now:
             break
     raise Unchangeable(f"the {', '.join(different)} rules share parts (anchors, merges) that do not allow the change")
+
+
+def _held(texts: Sequence[SourceText], kinds: Sequence[Kind]) -> Sequence[Kind]:
+    """Those whose rules may come to be others by a change: in documents all, whichever were asked for."""
+    listings = [each for found in collect(texts, kinds, DEFAULT_LIMITS)[0].values() for each in found]
+    is_list = any(not each.prefix for each in listings) or any(text.format == "json" for text in texts)
+    return kinds if is_list else KINDS
 
 
 class _Pass:

@@ -26,6 +26,10 @@ class Committed:
     item: Item
     revision: Revision
 
+    def check_new(self, branch: str) -> None:
+        """Raises SourceMisconfigured for what is no name of a branch, SourceConflict where it exists."""
+        self.source.check_new(branch)
+
     def commit(
         self, texts: Sequence[SourceText], facts: Provenance, author: Author | None, branch: str | None
     ) -> Written:

@@ -90,6 +90,8 @@ def import_(
     standing = resolve(app, uri, kind)
     parts = read_revisions(where, kind, app.environment)
     base = committed(app, where, parts) if commit or branch is not None else None
+    if base is not None and branch is not None:
+        base.check_new(branch)
     taken = taken_over(app, mask_uri(uri), standing, parts if base is None else [(base.revision, parts[0][1])])
     if not taken.files:
         app.out.show(_view(taken, None, None))
@@ -108,6 +110,7 @@ def import_(
         facts = commit_facts(taken.store, taken.changes, taken.revisions, reason)
         written = base.commit(taken.new, facts, author_of(taken.revisions), branch)
     else:
+        _check_unchanged(app, where, kind, taken)
         for _, text in taken.files:
             _replace(Path(text.name), text.content)
     app.out.show(_view(taken, written, branch))
@@ -196,6 +199,18 @@ def _question(taken: Taken, branch: str | None, *, is_commit: bool) -> str:
         return f"Commit this to the new branch {branch}?"
     names = ", ".join(after.name for _, after in taken.files)
     return f"Commit this to {names}?" if is_commit else f"Write this into {names}?"
+
+
+def _check_unchanged(app: App, path: str, kind: Kind | None, taken: Taken) -> None:
+    """Somebody may have edited the files while the question stood."""
+    now = {text.name: text.content for part, _ in read_revisions(path, kind, app.environment) for text in part.texts}
+    read = {text.name: text.content for text in taken.old}
+    if changed := sorted(name for name in now.keys() | read.keys() if now.get(name) != read.get(name)):
+        raise CommandError(
+            f"{changed[0]} was changed meanwhile; nothing was written",
+            next_step="import again, on top of that change",
+            code=Exit.CONFLICT,
+        )
 
 
 def _replace(path: Path, content: bytes) -> None:

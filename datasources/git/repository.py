@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sentinel_core.datasources.contract import SourceConflict, SourceMisconfigured, StopSignal, Wake
 from sentinel_core.datasources.git.command import Git, GitFailedError
-from sentinel_core.datasources.git.objects import is_hash
+from sentinel_core.datasources.git.objects import check_word, is_hash
 from sentinel_core.datasources.notify import watch_folders
 from sentinel_core.locks import renew_lock_after_fork
 
@@ -231,6 +231,22 @@ def _head(git: Git) -> str | None:
         if failed.stderr:
             raise git.explain(failed) from failed
         return None
+
+
+def branch_ref(git: Git, name: str) -> str:
+    """The full name of the branch. Raises SourceMisconfigured for what Git takes for none, and for what it takes for
+    something else as well."""
+    if name in ("", "HEAD", "@") or name.startswith(("refs/", "-")):
+        raise _no_branch(name)
+    try:
+        git.attempt("check-ref-format", f"refs/heads/{check_word('branch', name)}")
+    except GitFailedError as failed:
+        raise _no_branch(name) from failed
+    return f"refs/heads/{name}"
+
+
+def _no_branch(name: str) -> SourceMisconfigured:
+    return SourceMisconfigured(f"{name!r} is no name for a branch; write one such as fix-rules")
 
 
 def move_branch(git: Git, branch: str, old: str | None, new: str) -> None:

@@ -47,7 +47,14 @@ from sentinel_core.datasources.git.objects import (
     read_objects,
     texts,
 )
-from sentinel_core.datasources.git.repository import ClonedRepository, LocalRepository, Repository, Tip, resolve
+from sentinel_core.datasources.git.repository import (
+    ClonedRepository,
+    LocalRepository,
+    Repository,
+    Tip,
+    branch_ref,
+    resolve,
+)
 from sentinel_core.datasources.layout import Layout
 from sentinel_core.datasources.names import YAML_SUFFIXES, is_rule_file
 from sentinel_core.datasources.uri import mask_uri
@@ -227,26 +234,35 @@ class GitSource:
         tip = self._repository.tip(self._ref)
         if branch is None and not tip.is_branch:
             raise SourceMisconfigured(f"{self.uri}: {self._ref} is not a branch, and only branches can be written")
+        ref = None if branch is None else self.check_new(branch)
         old = self._expected(item, tip, expected)
         check_identity(self._git)
         places = self._places(texts, item, old)
         writes = {places[text.name]: text.content for text in texts}
-        commit = self._commit(tip, writes, old, provenance, author, branch and self._new_branch(branch))
+        commit = self._commit(tip, writes, old, provenance, author, ref)
         written = self._at(item, commit or str(tip.commit))
         return Written(written.version, written.texts if isinstance(written, Revision) else ())
 
-    def _new_branch(self, name: str) -> str:
-        ref = f"refs/heads/{check_word('branch', name)}"
-        try:
-            self._git.attempt("check-ref-format", ref)
-        except GitFailedError as failed:
-            raise SourceMisconfigured(f"{name!r} is no name for a branch; write one such as fix-rules") from failed
+    def check_new(self, branch: str) -> str:
+        """The full name of a branch to be made. Raises SourceMisconfigured for what is no name of one, SourceConflict
+        where there is one of that name."""
+        ref = branch_ref(self._git, branch)
+        if self._repository.has(ref):
+            raise SourceConflict(
+                f"{self.uri}: there is a branch {branch} already; write the name of a new one, or delete that one first"
+            )
         return ref
+
+    def follows(self, branch: str) -> bool:
+        """Whether that is the branch it reads. Raises DatasourceError only where `ref` does not name one."""
+        if self._ref.removeprefix("refs/heads/") == branch:
+            return True
+        return self._ref == "HEAD" and self._repository.tip("HEAD").ref == f"refs/heads/{branch}"
 
     def on(self, branch: str) -> GitSource:
         """The same path on another branch."""
         other = copy(self)
-        other._ref = self._new_branch(branch)  # noqa: SLF001 - of the same class
+        other._ref = branch_ref(self._git, branch)  # noqa: SLF001 - of the same class
         other._tips = {}  # noqa: SLF001
         return other
 

@@ -149,7 +149,10 @@ def _check_reach(git: GitSource, item: Item, old: Sequence[SourceText], new: Seq
 
 
 def _branch(git: GitSource, name: str) -> tuple[GitSource, bool]:
-    """The branch as it is, or, where there is none of that name, the one from which it is made."""
+    """The branch as it is, or, where there is none of that name, the one from which it is made. Raises
+    SourceMisconfigured where it is the one that is followed: what is committed there waits for no review."""
+    if git.follows(name):
+        raise SourceMisconfigured(f"{git.uri} is {name} itself; name another branch, or none to commit to it")
     found = git.on(name)
     return (found, False) if found.exists() else (git, True)
 

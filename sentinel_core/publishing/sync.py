@@ -28,11 +28,13 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
+from sentinel_core.publishing.checks import CheckContext, ask, installed
 from sentinel_core.publishing.holding import held
 from sentinel_core.publishing.locks import LockHeld
-from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, make_plan
+from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, freezes, make_plan
 from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+from sentinel_core.rules.guard import Objection, objections, unowned
 from sentinel_core.rules.ownership import Owner
 
 NOTE = "sync"
@@ -185,9 +187,10 @@ def _compared(
     if edits and settings.drift == "report":
         return Synced("drifted", commit, told, changes)
     if edits and settings.drift == "adopt":
-        return _adopted(git, sets, store, found, settings, Synced("drifted", commit, told, changes))
+        whole = [each for item in files for each in item]
+        return _adopted(git, sets, whole, store, found, settings, now, Synced("drifted", commit, told, changes))
     if proposal.objections:
-        told = "\n".join(f"{each.guard}: {each.text}" for each in proposal.objections)
+        told = _told(proposal.objections)
         if all(each.guard == "freeze" for each in proposal.objections):
             return Synced("frozen", commit, f"published when the freeze is over:\n{told}", changes)
         return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
@@ -233,26 +236,71 @@ def _edits(store: Readable, proposal: Proposal) -> list[Edit]:
 def _adopted(
     git: Readable,
     sets: Mapping[Kind, RuleSet],
+    files: Sequence[SourceText],
     store: Readable,
     found: Sequence[Edit],
     settings: Settings,
+    now: datetime,
     drifted: Synced,
 ) -> Synced:
-    """Commits the edits; `drifted` is what is told of those that cannot be."""
+    """Commits the edits that no guard objects to; to a branch, where they are reviewed, all, and says what guards say.
+    `drifted` is what is told of those that cannot be."""
     if not isinstance(git, GitSource):
         raise SourceMisconfigured(f"{git.uri} is no Git repository, so nothing can be committed there")
     notes = {each.item.source: _note(store, each.item) or {} for each in found}
     try:
         wanted = adoptable(git, sets, store, found, notes)
+        against = _objections(sets, wanted, files, found, settings, now)
+        if against and settings.branch is None:
+            return replace(drifted, text=f"{drifted.text}\nnot adopted: refused by a guard:\n{_told(against)}")
         commit = commit_edits(git, wanted, settings.uri, found, settings.branch)
     except NotAdopted as reason:
         return replace(drifted, text=f"{drifted.text}\nnot adopted: {reason}")
     if settings.branch is not None:
         text = f"{'committed' if commit else 'stands already'} on {settings.branch}, to be merged: {drifted.text}"
+        text += f"\nguards object to it:\n{_told(against)}" if against else ""
         return replace(drifted, state="proposed", text=text)
     for each in found:
         _remember(store, each.item, digests_of(sets_of(each.reading, each.item.kinds)), commit or str(drifted.commit))
     return Synced("adopted", commit or drifted.commit, f"committed what was {drifted.text}", drifted.changes)
+
+
+def _objections(
+    sets: Mapping[Kind, RuleSet],
+    wanted: Mapping[Kind, RuleSet],
+    files: Sequence[SourceText],
+    found: Sequence[Edit],
+    settings: Settings,
+    now: datetime,
+) -> list[Objection]:
+    """What guards have against committing the edits: they ask the same of whoever publishes them."""
+    changed = {kind: rules for kind, rules in wanted.items() if kind not in sets or sets[kind].digest != rules.digest}
+    if not changed:
+        return []
+    editors = _editors(found)
+    context = CheckContext(
+        settings.environment, settings.uri, "what was edited in the store", settings.published_by, editors, None
+    )
+    return [
+        *objections(sets, changed, settings.policy),
+        *unowned(sets, changed, settings.owners, files, editors),
+        *ask(installed(), dict(sets), {**sets, **changed}, context),
+        *freezes(settings.policy.freeze, settings.environment, now),
+    ]
+
+
+def _editors(found: Sequence[Edit]) -> str | None:
+    """Who made all of the edits; None where that is not known, or where several did."""
+    known = {
+        each.reading.provenance.author or each.reading.provenance.published_by
+        for each in found
+        if isinstance(each.reading, Revision)
+    }
+    return known.pop() if len(known) == 1 else None
+
+
+def _told(against: Sequence[Objection]) -> str:
+    return "\n".join(f"{each.guard}: {each.text}" for each in against)
 
 
 def _is_from_git(reading: Revision) -> bool:

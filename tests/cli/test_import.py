@@ -11,6 +11,7 @@ from sentinel_core import datasources
 from sentinel_core.datasources.contract import Writable
 from sentinel_core.rules import Provenance, SourceText
 from tests.cli.conftest import Run, git
+from tests.cli.test_process import on_terminal
 from tests.services import etcd
 
 RULES = """\
@@ -100,6 +101,42 @@ def test_it_asks(shop: Shop, sentinelctl: Run) -> None:
     assert ended.code == 64
     assert "must be confirmed" in ended.err
     assert shop.rules.read_text() == RULES
+
+
+LATER = RULES + "  - {resource: refund, count: 1}\n"
+
+
+def test_work_that_comes_while_it_asks_is_not_overwritten(shop: Shop) -> None:
+    shop.hold(PAYMENT)
+    code, shown = on_terminal(
+        "rules", "import", cwd=shop.folder, answer="y\n", meanwhile=lambda: shop.rules.write_text(LATER)
+    )
+    assert (code, "rules.yaml was changed meanwhile; nothing was written" in shown) == (5, True)
+    assert shop.rules.read_text() == LATER
+
+
+def test_a_file_that_comes_while_it_asks_is_seen(shop: Shop) -> None:
+    shop.hold(PAYMENT)
+    (shop.folder / "rules").mkdir()
+    shop.rules.rename(shop.folder / "rules" / "a.yaml")
+    more = shop.folder / "rules" / "b.yaml"
+    code, shown = on_terminal(
+        *("rules", "import", "rules"),
+        cwd=shop.folder,
+        answer="y\n",
+        meanwhile=lambda: more.write_text("flowRules:\n  - {resource: refund, count: 1}\n"),
+    )
+    assert (code, "b.yaml was changed meanwhile; nothing was written" in shown) == (5, True)
+    assert (shop.folder / "rules" / "a.yaml").read_text() == RULES
+
+
+def test_rules_of_a_kind_that_nobody_asked_for_stay_where_they_share_parts(shop: Shop, sentinelctl: Run) -> None:
+    rest = "degradeRules:\n  - <<: *a\n    grade: error_count\n    timeWindow: 5\n"
+    shop.rules.write_text("flowRules:\n  - &a {resource: r1, count: 20}\n" + rest, encoding="utf-8")
+    shop.hold({"resource": "r1", "grade": 1, "count": 30})
+    ended = sentinelctl("rules", "import", "--kind", "flow", "--yes")
+    assert ended.code == 0
+    assert shop.rules.read_text() == ("flowRules:\n  - &a {resource: r1, count: 30}\n" + rest + "    count: 20\n")
 
 
 def test_a_kind_that_the_store_does_not_hold_stays_and_one_that_is_new_comes(shop: Shop, sentinelctl: Run) -> None:
@@ -197,11 +234,23 @@ def test_a_file_with_work_that_is_not_committed_is_refused(shop: Shop, sentinelc
     assert shop.rules.read_text() == RULES + "# mine\n"
 
 
-def test_a_branch_of_no_name_is_refused(shop: Shop, sentinelctl: Run) -> None:
+@pytest.mark.parametrize("name", ["a..b", "", "HEAD", "@", "@{-1}", "-x", "refs/heads/x", "a b", "x.lock"])
+def test_a_branch_of_no_name_is_refused(shop: Shop, sentinelctl: Run, name: str) -> None:
     shop.hold(PAYMENT)
-    ended = sentinelctl("rules", "import", "--branch", "a..b", "--yes")
+    ended = sentinelctl("rules", "import", f"--branch={name}", "--yes")
     assert ended.code == 78
-    assert "'a..b' is no name for a branch" in ended.err
+    assert f"{name!r} is no name for a branch" in ended.err
+    assert git(shop.folder, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], ["--yes"], []])
+def test_a_branch_that_exists_is_refused_before_anything_is_asked(shop: Shop, sentinelctl: Run, how: list[str]) -> None:
+    shop.hold(PAYMENT)
+    before = git(shop.folder, "rev-parse", "main")
+    ended = sentinelctl("rules", "import", "--branch", "main", *how)
+    assert ended.code == 5
+    assert "there is a branch main already; write the name of a new one" in ended.err
+    assert git(shop.folder, "rev-parse", "main") == before
 
 
 def test_the_author_is_who_changed_the_store_and_the_committer_who_imports(shop: Shop, sentinelctl: Run) -> None:

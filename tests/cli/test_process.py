@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,8 +154,14 @@ def test_a_file_name_that_is_no_utf_8_is_survived(here: Path, process: Run) -> N
 # -- terminals ---------------------------------------------------------------------------------------------------------
 
 
-def on_terminal(*arguments: str, cwd: Path, answer: str = "", env: dict[str, str] | None = None) -> tuple[int, str]:
-    """The exit code, and everything that a terminal of 24 lines would show."""
+def on_terminal(
+    *arguments: str,
+    cwd: Path,
+    answer: str = "",
+    env: dict[str, str] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> tuple[int, str]:
+    """The exit code, and everything that a terminal of 24 lines would show. `meanwhile` happens while it asks."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "PAGER": "cat", "LINES": "24", "COLUMNS": "80", **(env or {})}
     running = subprocess.Popen(
@@ -180,6 +187,7 @@ def on_terminal(*arguments: str, cwd: Path, answer: str = "", env: dict[str, str
                 break
             shown += chunk
         if answer and not answered and (b"[y/N] " in shown or b"type " in shown):
+            meanwhile()
             os.write(ours, answer.encode())
             answered = True
         if running.poll() is not None and not select.select([ours], [], [], 0)[0]:

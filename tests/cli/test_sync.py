@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from sentinel_core.cli.exits import Exit
 from tests.cli.conftest import RULES, Run, Shop, git, ok
 
@@ -34,6 +36,20 @@ def test_an_edit_is_adopted_or_proposed(plain: Shop) -> None:
     assert (plain.here / "rules.yaml").read_text() == RULES.replace("20", "25")
     assert json.loads(ok(plain.run("sync", git_uri, "--once", "-o", "json")).out)["state"] == "in sync"
     assert plain.run("sync", git_uri, "--once", "--branch", "x").code == Exit.USAGE
+
+
+@pytest.mark.parametrize("ref", ["main", "refs/heads/main", "HEAD"])
+def test_a_branch_for_a_review_is_another_than_the_one_that_is_followed(plain: Shop, ref: str) -> None:
+    git_uri = f"git+file://{plain.here}?ref={ref}&path=rules.yaml"
+    ok(plain.run("sync", git_uri, "--once"))
+    lists = plain.here / "lists/sentinel-flow-rules.json"
+    lists.write_text(lists.read_text().replace("20", "25"))
+    before = git(plain.here, "rev-parse", "main")
+    refused = plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", "main")
+    assert (refused.code, "GIT is followed on main itself" in refused.err) == (Exit.USAGE, True)
+    for name in ("@", "refs/heads/x", "HEAD"):
+        assert plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", name).code in {64, 78}
+    assert git(plain.here, "for-each-ref", "--format=%(refname) %(objectname)") == f"refs/heads/main {before}"
 
 
 def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:

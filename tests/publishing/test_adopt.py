@@ -12,10 +12,12 @@ import pytest
 
 from sentinel_core import datasources
 from sentinel_core.datasources import MemorySource, Readable
+from sentinel_core.freeze import Freeze
 from sentinel_core.publishing.quarantine import Quarantined, add
 from sentinel_core.publishing.sync import Synced, sync
 from sentinel_core.rules import Provenance, RuleSet, SourceText, parse_rules
 from sentinel_core.rules.three_way import Collision, merge_changes
+from sentinel_core.settings import Guards, Owner
 from tests.publishing.test_sync import BACK, BY_HAND, SETTINGS, Repository, standing
 from tests.services import etcd
 
@@ -142,6 +144,46 @@ def test_where_both_changed_a_rule_somebody_decides(origin: Origin, store: Memor
     assert (found.state, standing(store)) == ("drifted", [7, 1])
     assert "not adopted: flow/a/default was changed on both sides; decide by" in found.text
     assert origin.rules() == RULES.replace("count: 5", "count: 6")
+
+
+FREEZE = Freeze.model_validate({"name": "year end", "from": "2020-01-01T00:00:00Z", "to": "2999-01-01T00:00:00Z"})
+GUARDED: dict[str, tuple[bytes, dict[str, Any]]] = {
+    "empty": (b"[]", {}),
+    "zero": (two(0), {}),
+    "jump": (two(5, 20_000_000), {}),
+    "last": (b'[{"resource": "a", "grade": 1, "count": 5}]', {}),
+    "owner": (two(7), {"owners": (Owner(team="a", resources=("a",), actors=("ada",)),)}),
+    "freeze": (two(7), {"policy": Guards(freeze=(FREEZE,))}),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_an_edit_that_a_guard_objects_to_is_told_and_not_committed(
+    origin: Origin, store: MemorySource, guard: str
+) -> None:
+    content, more = GUARDED[guard]
+    look(origin, store)
+    put(store, content)
+    found = look(origin, store, replace(ADOPT, **more))
+    assert found.state == "drifted", found.text
+    assert "not adopted: refused by a guard:\n" in found.text
+    assert f"\n{guard}: " in found.text
+    assert (origin.rules(), origin.shown("%s")) == (RULES, "Two rules")
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_on_a_branch_to_be_reviewed_it_is_committed_with_what_guards_say(
+    origin: Origin, store: MemorySource, guard: str
+) -> None:
+    content, more = GUARDED[guard]
+    look(origin, store)
+    put(store, content)
+    found = look(origin, store, replace(REVIEWED, **more))
+    assert found.state == "proposed", found.text
+    assert "\nguards object to it:\n" in found.text
+    assert f"\n{guard}: " in found.text
+    assert origin.rules() == RULES
+    assert origin.rules("from-console") != RULES
 
 
 def test_an_edit_goes_to_a_branch_to_be_reviewed_once(origin: Origin, store: MemorySource) -> None:

@@ -388,3 +388,25 @@ def test_what_cannot_be_changed_in_place_is_refused_with_the_place() -> None:
     content = "x-all: &all\n  - {resource: a, grade: qps, count: 1}\nflowRules: *all\n"
     with pytest.raises(Unchangeable, match=r"rules.yaml:3:12: \$.flowRules: it is an alias"):
         rewrite([text(content)], wanted({"flow": [flow("a", 1), flow("b", 1)]}))
+
+
+SHARED = {
+    "a merge": ("- &a {resource: r1, count: 20}", "- {<<: *a, grade: error_count, timeWindow: 5}"),
+    "a number": ("- {resource: r1, count: &n 20}", "- {resource: r1, count: *n, grade: error_count, timeWindow: 5}"),
+    "a merge in a block": ("- &a\n    resource: r1\n    count: 20", "- <<: *a\n    timeWindow: 5\n    grade: 2"),
+}
+
+
+@pytest.mark.parametrize("kinds", [KINDS, ("flow",)])
+@pytest.mark.parametrize("shared", SHARED)
+def test_rules_of_another_kind_stay_what_they_are_where_they_share_parts(shared: str, kinds: Sequence[Kind]) -> None:
+    one, other = SHARED[shared]
+    given = text(f"flowRules:\n  {one}\ndegradeRules:\n  {other}\n")
+    (new,) = rewrite([given], wanted({"flow": [{"resource": "r1", "grade": 1, "count": 30}]}), kinds)
+    before, after = sets_of([given]), sets_of([new])
+    assert [rule.to_json()["count"] for rule in after["flow"]] == [30]
+    assert after["degrade"].digest == before["degrade"].digest
+    (back,) = rewrite([new], {"flow": before["flow"]}, kinds)
+    assert {kind: each.digest for kind, each in sets_of([back]).items()} == {
+        kind: each.digest for kind, each in before.items()
+    }
