@@ -9,6 +9,7 @@ are never published, so a rollback stands until it is released or Git has other 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ from sentinel_core.rules.ownership import Owner
 NOTE = "sync"
 FORMAT_VERSION = 1
 _TRIES = 3
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 Drift = Literal["report", "heal", "adopt"]
 State = Literal[
     "in sync",
@@ -302,9 +304,11 @@ def _remembered(store: Readable, item: Item) -> dict[Kind, str] | None:
 
 
 def _note(store: Readable, item: Item) -> dict[str, Any] | None:
+    """None where it is none that we wrote: its commit goes to Git, and into what people are told to type."""
     content = store.note(item, NOTE) if isinstance(store, HasNotes) else None
     try:
         found = json.loads(content) if content is not None else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    is_ours = isinstance(found, dict) and isinstance(found.get("commit"), str) and _COMMIT.fullmatch(found["commit"])
+    return found if is_ours else None

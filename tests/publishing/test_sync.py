@@ -231,3 +231,36 @@ def test_a_note_of_somebody_else_counts_as_none(repository: Repository, plain: M
     plain.write_note(item, "sync", b"[]", expected=plain.note(item, "sync"), why="by hand")
     edit(plain, 6, BY_HAND)
     assert look().state == "drifted"
+
+
+COMMITS = [
+    "",
+    "HEAD",
+    "--help",
+    "--fork-point",
+    "main",
+    "0" * 39,
+    "c0ffee",
+    "0" * 40 + ":main",
+    "0" * 40 + "\n",
+    7,
+    None,
+]
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_a_note_whose_commit_is_none_counts_as_none_and_is_written_anew(
+    repository: Repository, plain: MemorySource, commit: object
+) -> None:
+    """Nothing of it reaches Git, or a command that somebody is told to type."""
+    look = looks(repository, plain)
+    look()
+    (item,) = plain.items(["flow"])
+    ours = plain.note(item, "sync")
+    assert ours is not None
+    forged = json.dumps(json.loads(ours) | {"commit": commit}).encode()
+    plain.write_note(item, "sync", forged, expected=ours, why="by hand")
+    assert (look().state, plain.note(item, "sync")) == ("in sync", ours)
+    repository.commit(RULES.replace("5", "7"), "Raise it")
+    plain.write_note(item, "sync", forged, expected=ours, why="by hand")
+    assert (look().state, standing(plain)) == ("published", [7])
