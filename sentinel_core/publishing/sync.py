@@ -27,6 +27,7 @@ from sentinel_core.datasources.contract import (
     SourceConflict,
     SourceMisconfigured,
 )
+from sentinel_core.masking import mask_text, mask_uri
 from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
 from sentinel_core.publishing.holding import held
@@ -91,12 +92,21 @@ class Settings:
 def sync(git: Readable, store: Readable, settings: Settings, now: datetime | None = None) -> Synced:
     """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause. `now`
     decides whether there is a freeze: what is committed during one is published by the first look after it."""
+    found = _looked(git, store, settings, now or datetime.now(UTC))
+    return replace(found, text=_masked(found.text))
+
+
+def _looked(git: Readable, store: Readable, settings: Settings, now: datetime) -> Synced:
     for _ in range(_TRIES):
         try:
-            return _look(git, store, settings, now or datetime.now(UTC))
+            return _look(git, store, settings, now)
         except SourceConflict as conflict:  # somebody committed meanwhile: look again at what they made of it
             raced = conflict
     return Synced("failed", None, str(raced), error=raced)
+
+
+def _masked(text: str) -> str:
+    return mask_text(mask_uri(text))
 
 
 def _look(git: Readable, store: Readable, settings: Settings, now: datetime) -> Synced:
@@ -272,7 +282,7 @@ def _edit(item: Item, reading: Revision) -> str:
     who = provenance.author or provenance.published_by or "somebody"
     what = "rolled back" if provenance.rollback_of else "edited"
     why = f": {provenance.reason}" if provenance.reason else ""
-    return f"{_name(item)} {what} by {who} ({provenance.channel}){why}"
+    return _masked(f"{_name(item)} {what} by {who} ({provenance.channel}){why}")
 
 
 def _learn(store: Readable, sets: Mapping[Kind, RuleSet], commit: str) -> None:

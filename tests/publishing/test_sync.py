@@ -148,6 +148,27 @@ def test_who_edited_is_told(repository: Repository, plain: MemorySource) -> None
     assert look().text == "edited in the store, not in Git: flow rolled back by chen (cli): queues grew"
 
 
+@pytest.mark.parametrize("drift", ["report", "heal", "adopt"])
+def test_a_credential_in_what_a_store_says_is_shown_nowhere(
+    repository: Repository, plain: MemorySource, drift: Any
+) -> None:
+    look = looks(repository, plain)
+    look()
+    for count, said in enumerate((
+        Provenance(author="etcd://u:sekret@h/x", channel="console", reason="etcd://u:sekret@h/x password=sekret"),
+        Provenance(published_by="ops token=sekret", channel="console", reason="see https://sekret@h/?token=sekret"),
+    )):  # fmt: skip
+        edit(plain, 6 + count, said)
+        found = look(replace(SETTINGS, drift=drift))
+        assert found.state in ("drifted", "healed", "adopted")
+        assert "flow edited by" in found.text or drift == "heal"
+        assert "sekret" not in found.text
+        reading = plain.read(plain.items(["flow"])[0])
+        assert isinstance(reading, Revision)
+        assert drift != "heal" or "sekret" not in repr(reading.provenance)
+    assert "sekret" not in repository.git("log", "--format=fuller")
+
+
 def test_what_somebody_published_from_git_is_no_edit(repository: Repository, plain: MemorySource) -> None:
     look = looks(repository, plain)
     look()
