@@ -36,7 +36,9 @@ _BASH = """\
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 _ESCAPED = r"\\\1"
-_SPECIAL = re.compile(r"([^\w@%+=:,./~^-])")
+_SPECIAL = re.compile(r"([^\w@%+=:,./^-])")
+_UNSAFE = re.compile(r"""^-|[$`"'\\!]""")
+"""An option, or what means something to a shell within quotation marks, too."""
 
 
 class _Quiet(ShellComplete):
@@ -120,10 +122,17 @@ def get_ready() -> None:
 
 def item(value: str, text: str = "") -> CompletionItem[str]:
     """One answer, with what some shells show beside it; a line each is all that they can take."""
-    return CompletionItem(value, help=" ".join(text.split()) or None)
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return CompletionItem(value, help=" ".join(line.split()) or None)
 
 
 def matching(items: Iterable[CompletionItem[str]], incomplete: str) -> list[CompletionItem[str]]:
-    """Those that go on as somebody has begun, each once, and that a shell can be told."""
-    found = {each.value: each for each in items if each.value.startswith(incomplete) and each.value.isprintable()}
+    """Those that go on as somebody has begun, each once, and that a shell can be told and takes for a word: names come
+    from rules and repositories of others, and what is put on the line is run."""
+    begun = (each for each in items if each.value.startswith(incomplete))
+    found = {each.value: each for each in begun if each.type != "plain" or _is_word(each.value)}
     return list(found.values())
+
+
+def _is_word(value: str) -> bool:
+    return value.isprintable() and not _UNSAFE.search(value)

@@ -36,6 +36,17 @@ def replace_file(path: Path, content: bytes, *, mode: int) -> None:
     sync_folder(path.parent)
 
 
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keeps other writers of this kind out of a folder while one reads, compares and replaces. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _temporary(path: Path) -> tuple[int, str]:
     """A new file beside `path` that is locked for as long as its writer lives."""
     while True:

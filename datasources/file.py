@@ -7,19 +7,17 @@ the file has been quiet for a while.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.datasources.atomic import replace_file, sync_folder
+from sentinel_core.datasources.atomic import exclusive, replace_file, sync_folder
 from sentinel_core.datasources.contract import (
     Absent,
     Condition,
@@ -309,7 +307,7 @@ class FileSource:
         files = self._targets(path, texts)
         _check_folder(path.parent)
         try:
-            with _exclusive(path.parent):
+            with exclusive(path.parent):
                 self._check_expected(item, expected)
                 for file, text in files.items():
                     file.parent.mkdir(exist_ok=True)
@@ -353,7 +351,7 @@ class FileSource:
         place = _note_place(Path(os.path.realpath(item.key)), name)
         _check_folder(place.parent)
         try:
-            with _exclusive(place.parent):
+            with exclusive(place.parent):
                 if self.note(item, name) != expected:
                     raise note_conflict(item, name)
                 replace_file(place, content, mode=_mode(place))
@@ -419,17 +417,6 @@ def _check_folder(folder: Path) -> None:
     """A folder that is not there is a slip in the URI rather than a wish. Raises SourceMisconfigured."""
     if not folder.is_dir():
         raise SourceMisconfigured(f"there is no folder {folder}; correct the path, or make it: mkdir -p {folder}")
-
-
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Keeps other writers of this kind out while the expected version is compared and replaced."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _open(uri: SourceUri, *, poll_ms: float | None = None, **options: Any) -> FileSource:

@@ -20,6 +20,7 @@ from sentinel_core.cli.audit.common import opened_in_order, zone_option
 from sentinel_core.cli.exits import CommandError, UsageProblem
 from sentinel_core.cli.output import FORMATS as SHOWN
 from sentinel_core.cli.output import Output
+from sentinel_core.cli.text import visible
 
 OWNER_ONLY = 0o600
 FORMATS = ("ndjson", "csv", "parquet")
@@ -79,15 +80,22 @@ def _named(file: Path | None) -> str:
 
 
 def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query) -> None:
+    is_terminal = sys.stdout.isatty()
     if form == "parquet":
-        if sys.stdout.isatty():
+        if is_terminal:
             raise UsageProblem("Parquet is nothing to look at on a terminal", next_step="add -o FILE")
         write_parquet(store, query, cast("BinaryIO", _Sink(out)))
         return
     for piece in _pieces(form, store, query):
-        out.write_bytes(piece)
+        out.write_bytes(_shown(piece) if is_terminal else piece)
         if out.closed:
             return
+
+
+def _shown(piece: bytes) -> bytes:
+    """For people; names come from events, and none of them moves a cursor. What a program reads is as it is."""
+    lines = piece.decode("utf-8", "replace").split("\n")
+    return "\n".join(map(visible, lines)).encode("utf-8", "replace")
 
 
 class _Sink:

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap
 
 from sentinel_core.cli.exits import CommandError
 from sentinel_core.cli.rules.inputs import shown
-from sentinel_core.datasources.atomic import replace_file
+from sentinel_core.datasources.atomic import exclusive, replace_file
 from sentinel_core.settings import SettingsError
 from sentinel_core.settings_sources import parse_settings_text
 
@@ -25,19 +25,21 @@ NEW_FILE = 0o600
 
 
 def edited(path: Path, change: Callable[[Any], None], *, check: Callable[[Path], None] | None = None) -> None:
-    """Applies `change` to the tree of the file, which need not exist, and replaces the file whole or not at all.
-    `check` is given a file with the new text in the same folder. Raises SettingsError, CommandError."""
+    """Applies `change` to the tree of the file, which need not exist, and replaces the file whole or not at all;
+    one edit after another, however many begin at once. `check` is given a file with the new text in the same folder.
+    Raises SettingsError, CommandError."""
     try:
         if path.exists() and not path.is_file():  # /dev/null, a pipe, a folder: nothing that may be replaced
             raise CommandError(f"{shown(path)} is no file", next_step="name another file with --config")
         path.parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()  # where it is a link, what it leads to is replaced
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE
-        content = target.read_bytes() if target.exists() else b""
-        text = _changed(content, str(path), change)
-        if check is not None:
-            _check(target, text, check)
-        replace_file(target, text, mode=mode)
+        with exclusive(target.parent):  # what somebody else writes meanwhile would be lost
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE
+            content = target.read_bytes() if target.exists() else b""
+            text = _changed(content, str(path), change)
+            if check is not None:
+                _check(target, text, check)
+            replace_file(target, text, mode=mode)
     except OSError as error:
         raise CommandError(
             f"{shown(path)} cannot be written: {error.strerror}", next_step="write into another file with --config"

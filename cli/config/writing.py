@@ -87,9 +87,10 @@ def delete_context(app: App, name: str) -> int:
     path = context_named(app, name).file
 
     def change(tree: Any) -> None:
-        del tree[CONTEXTS][name]
-        if not tree[CONTEXTS]:
-            del tree[CONTEXTS]
+        left = tree.get(CONTEXTS) or {}
+        left.pop(name, None)  # somebody else may have removed it meanwhile
+        if not left:
+            tree.pop(CONTEXTS, None)
 
     edited(path, change)
     with suppress(OSError):

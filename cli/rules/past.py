@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sentinel_core.audit.event import Event
     from sentinel_core.audit.query.told import Told
     from sentinel_core.audit.store.contract import AuditStore, EventHead
+    from sentinel_core.audit.verify import Promise
 
 HISTORY_LIMIT = 10_000
 """Revisions that are counted; a store with more is addressed by commit."""
@@ -48,12 +50,20 @@ class Past(Mapping[int, Revision]):
     """Revisions by number, with content: 1 is the oldest that is known. Content that only the audit store has is put
     together when it is asked for; raises CommandError where that cannot be done."""
 
-    def __init__(self, item: Item, lines: Sequence[Line], audit: AuditStore | None, missing: str | None) -> None:
+    def __init__(
+        self,
+        item: Item,
+        lines: Sequence[Line],
+        audit: AuditStore | None,
+        missing: str | None,
+        promises: Mapping[str, Promise],
+    ) -> None:
         self.lines = dict(enumerate(lines, 1))
         self.audit = audit
         """None where it cannot be asked; `missing` says why."""
         self.missing = missing
         self._item = item
+        self._promises = promises
         self._whole: dict[int, Revision] = {}
 
     def __getitem__(self, number: int) -> Revision:
@@ -97,7 +107,7 @@ class Past(Mapping[int, Revision]):
         )
 
     def _put_together(self, number: int, line: Line) -> Revision:
-        """From the rules in the events, if they are what their digests say."""
+        """From the rules in the events, if they are what their digests say, and the events as they were written."""
         from sentinel_core.datasources.provenance import decode
 
         sets: dict[Kind, RuleSet] = {}
@@ -111,10 +121,24 @@ class Past(Mapping[int, Revision]):
                     f"event {head.id} are not what its digest says (hidden or credentials in them, or damaged)",
                     next_step=f"sentinelctl audit show {head.id[:8]}    (what is known of it)",
                 )
+            self._check(number, head)
             sets[kind] = found
             if event and line.told and head.id == line.told.heads.get(kind, head).id and kind in line.told.heads:
                 provenance = (decode(event.data) or (provenance, None))[0]
         return replace(line.revision, texts=_texts(self._item, sets), provenance=provenance)
+
+    def _check(self, number: int, head: EventHead) -> None:
+        """Raises CommandError for an event that is not what its hash in the chain says: its digest may be as new as its
+        rules."""
+        from sentinel_core.audit.standing import standing
+
+        stands = standing(self.audit, [head], self._promises) if self.audit else None
+        if stands is not None and (stands.broken or not stands.checked):
+            raise CommandError(
+                f"revision {number} would come from event {head.id}, and that is not as it was written: the audit "
+                "store was tampered with, or is damaged",
+                next_step="sentinelctl audit verify    (names every event that was altered)",
+            )
 
     def _event(self, head: EventHead) -> Event | None:
         """None where it is gone or damaged."""
@@ -153,6 +177,7 @@ def past(app: App, source: Readable, item: Item, *, may_begin: bool = False) -> 
     What only the audit store has stands where it was told. Raises CommandError where neither can know anything, unless
     that is because nothing was told so far and the past `may_begin` with what stands there.
     """
+    from sentinel_core.audit.checkpoints import newest
     from sentinel_core.audit.errors import StoreMissing
 
     with app.out.waiting(f"reading the history of {item.key}"):
@@ -178,7 +203,9 @@ def past(app: App, source: Readable, item: Item, *, may_begin: bool = False) -> 
             lines.append(Line(revision, event, "both" if event else "store", dict(state)))
         elif event is not None:
             lines.append(Line(_outline(item, event), event, "audit", dict(state)))
-    return Past(item, lines, audit, None if missing is None else str(missing))
+    checkpoints = app.settings.audit.checkpoints
+    vouched = newest(Path(checkpoints)) if audit and checkpoints else {}
+    return Past(item, lines, audit, None if missing is None else str(missing), vouched)
 
 
 def _kept(source: Readable, item: Item) -> list[Revision]:

@@ -9,6 +9,7 @@ are never published, so a rollback stands until it is released or Git has other 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from sentinel_core.datasources.contract import (
     SourceConflict,
     SourceMisconfigured,
 )
+from sentinel_core.masking import mask_text, mask_uri
 from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
 from sentinel_core.publishing.checks import CheckContext, ask, installed
@@ -40,6 +42,7 @@ from sentinel_core.rules.ownership import Owner
 NOTE = "sync"
 FORMAT_VERSION = 1
 _TRIES = 3
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 Drift = Literal["report", "heal", "adopt"]
 State = Literal[
     "in sync",
@@ -91,12 +94,21 @@ class Settings:
 def sync(git: Readable, store: Readable, settings: Settings, now: datetime | None = None) -> Synced:
     """One look. Blocks, bounded by the time-outs of both; raises nothing that a store or a text can cause. `now`
     decides whether there is a freeze: what is committed during one is published by the first look after it."""
+    found = _looked(git, store, settings, now or datetime.now(UTC))
+    return replace(found, text=_masked(found.text))
+
+
+def _looked(git: Readable, store: Readable, settings: Settings, now: datetime) -> Synced:
     for _ in range(_TRIES):
         try:
-            return _look(git, store, settings, now or datetime.now(UTC))
+            return _look(git, store, settings, now)
         except SourceConflict as conflict:  # somebody committed meanwhile: look again at what they made of it
             raced = conflict
     return Synced("failed", None, str(raced), error=raced)
+
+
+def _masked(text: str) -> str:
+    return mask_text(mask_uri(text))
 
 
 def _look(git: Readable, store: Readable, settings: Settings, now: datetime) -> Synced:
@@ -318,7 +330,7 @@ def _edit(item: Item, reading: Revision) -> str:
     who = provenance.author or provenance.published_by or "somebody"
     what = "rolled back" if provenance.rollback_of else "edited"
     why = f": {provenance.reason}" if provenance.reason else ""
-    return f"{_name(item)} {what} by {who} ({provenance.channel}){why}"
+    return _masked(f"{_name(item)} {what} by {who} ({provenance.channel}){why}")
 
 
 def _learn(store: Readable, sets: Mapping[Kind, RuleSet], commit: str) -> None:
@@ -350,9 +362,11 @@ def _remembered(store: Readable, item: Item) -> dict[Kind, str] | None:
 
 
 def _note(store: Readable, item: Item) -> dict[str, Any] | None:
+    """None where it is none that we wrote: its commit goes to Git, and into what people are told to type."""
     content = store.note(item, NOTE) if isinstance(store, HasNotes) else None
     try:
         found = json.loads(content) if content is not None else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    is_ours = isinstance(found, dict) and isinstance(found.get("commit"), str) and _COMMIT.fullmatch(found["commit"])
+    return found if is_ours else None

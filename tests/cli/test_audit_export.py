@@ -25,6 +25,7 @@ from sentinel_core.audit.export.paging import COLUMNS
 from sentinel_core.audit.store.contract import Page, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from tests.cli.conftest import Run
+from tests.cli.test_process import on_terminal
 
 AT = datetime(2026, 11, 25, 6, 30, 0, 123000, tzinfo=UTC)
 
@@ -194,6 +195,21 @@ def test_nothing_that_matches_is_a_file_without_rows(store: SqliteStore, sentine
             assert database.execute("SELECT count(*) FROM 'none.parquet'").fetchall() == [(0,)]
     else:
         assert content == {"csv": (",".join(COLUMNS) + "\n").encode(), "ndjson": b""}[form]
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_a_terminal_is_shown_escapes_and_programs_get_what_is_there(
+    store: SqliteStore, sentinelctl: Run, here: Path, form: str
+) -> None:
+    hostile = ["\x1b]0;owned\x07", "\x1b[2J", "\x9b2J", "\u202eevil", "back\x08\r"]
+    store.ingest([event(9 + number, ("count", 1, 2), resource=name) for number, name in enumerate(hostile)])
+    code, shown = on_terminal("audit", "export", "--format", form, cwd=here)
+    assert (code, shown.count("-event")) == (0, sentinelctl("audit", "export", "--format", form).out.count("-event"))
+    assert not set(shown.replace("\r\n", "\n")) & set("\x1b\x07\x08\x9b\u202e\r")
+    assert "\\x9b2J" in shown
+    if form == "csv":
+        read = csv.DictReader(io.StringIO(sentinelctl("audit", "export", "--format", form).out, newline=""))
+        assert set(hostile) <= {row["resource"] for row in read}
 
 
 def test_terms_and_times_narrow_as_in_query(store: SqliteStore, sentinelctl: Run) -> None:

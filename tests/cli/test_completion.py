@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
-import shlex
 import shutil
 import socket
 import subprocess
@@ -19,7 +19,7 @@ import pytest
 from sentinel_core.cli import values
 from sentinel_core.cli.lazy import COMPLETING
 from sentinel_core.cli.main import PROGRAM, cli
-from sentinel_core.cli.shells import Bash
+from sentinel_core.cli.shells import Bash, item
 from sentinel_core.settings import load_settings
 from sentinel_core.starting import start
 from tests.cli.conftest import Project, Run, git
@@ -139,6 +139,55 @@ def test_a_name_with_blanks_is_one_word_and_other_letters_are_letters(shop: Proj
     assert bash("rules explain 支", shop.folder) == ["支付"]
 
 
+NAMES = [f"pay{mark}touch pwned{mark} x" for mark in map(chr, range(0x20, 0x7F)) if not mark.isalnum()]
+NAMES += ["pay$(touch pwned)", "pay`touch pwned`", "pay'; touch pwned; '", 'pay"; touch pwned; "', "pay!touch", "pay\\"]
+NAMES += ["pay\ttouch pwned", "pay\x1b[2J", "pay\ntouch pwned"]
+SAFE = [name for name in NAMES if name.isprintable() and not set(name) & set("$`\"'\\!")]
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_a_name_that_is_put_on_the_line_is_that_word_and_nothing_is_run(
+    shop: Project, ask: Callable[[str], list[str]], quote: str
+) -> None:
+    """Whatever a rule calls its resource. With a mark that is open, the shell puts the closing one."""
+    shop.rules.write_text(json.dumps({"flowRules": [{"resource": name} for name in NAMES]}), encoding="utf-8")
+    words = [f"{quote}{each}{quote}" for each in ask(f"rules explain {quote}pay") if each != "(open)"]
+    whole = [word for word in words if "touch" in word]
+    done = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {' '.join(whole)}"],
+        capture_output=True, text=True, cwd=shop.folder, timeout=60, check=True,
+    )  # fmt: skip
+    assert not (shop.folder / "pwned").exists()
+    assert sorted(done.stdout.splitlines()) == sorted(SAFE)
+
+
+@pytest.mark.parametrize(
+    "begun", ["pay$", '"pay$(', '"pay`', "'pay'", "'pay'\\''", '"pay\\$(', "pay\\$", "$(", '"`', "pay!"]
+)
+def test_nothing_is_offered_behind_what_a_shell_runs(
+    shop: Project, ask: Callable[[str], list[str]], begun: str
+) -> None:
+    shop.rules.write_text(json.dumps({"flowRules": [{"resource": name} for name in NAMES]}), encoding="utf-8")
+    assert [each for each in ask(f"rules explain {begun}") if set(each) & set("$`\"'!")] == []
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_are_told_no_more(shop: Project, shell: str) -> None:
+    shop.rules.write_text(json.dumps({"flowRules": [{"resource": name} for name in NAMES]}), encoding="utf-8")
+    told = answers_of(shell, "rules explain", "pay", shop.folder)
+    assert "pay;touch pwned; x" in told
+    assert not set(told) & set("$`\"'!\\\x1b")
+
+
+def test_a_name_that_looks_like_an_option_is_not_offered(shop: Project, ask: Callable[[str], list[str]]) -> None:
+    shop.rules.write_text('flowRules: [{resource: "--yes"}, {resource: pay}]', encoding="utf-8")
+    assert ask("rules explain ") == ["pay"]
+
+
+def test_what_is_shown_beside_a_value_moves_no_cursor() -> None:
+    assert item("1", "Raise \x1b[2J\a it\n\nReason").help == "Raise [2J it Reason"
+
+
 def test_rules_that_are_half_written_have_resources_too(shop: Project, ask: Callable[[str], list[str]]) -> None:
     shop.rules.write_text("flowRules:\n  - {resource: half, grade: [", encoding="utf-8")
     assert ask("rules explain h") == ["half"]
@@ -237,14 +286,20 @@ def test_other_shells_take_the_script(shop: Project, shell: str, line: str) -> N
 
 @pytest.mark.parametrize(("shell", "answer"), [("zsh", "plain\nstaging\nstaging"), ("fish", "plain,staging\tstaging")])
 def test_what_other_shells_are_answered(shop: Project, shell: str, answer: str) -> None:
-    asked = {"COMP_WORDS": "sentinelctl config use-context st", "COMP_CWORD": "3" if shell == "zsh" else "st"}
+    assert answers_of(shell, "config use-context", "st", shop.folder).strip() == answer
+
+
+def answers_of(shell: str, command: str, begun: str, cwd: Path) -> str:
+    """What the program prints for that shell."""
+    words = f"sentinelctl {command} {begun}"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(command.split()) + 1) if shell == "zsh" else begun}
     done = subprocess.run(
-        shlex.split("sentinelctl"),
-        env={**os.environ, **asked, "_SENTINELCTL_COMPLETE": f"{shell}_complete"},
+        ["sentinelctl"],
+        env={**os.environ, **asked, COMPLETING: f"{shell}_complete"},
         capture_output=True,
         text=True,
-        cwd=shop.folder,
+        cwd=cwd,
         timeout=60,
         check=True,
     )
-    assert done.stdout.strip() == answer
+    return done.stdout

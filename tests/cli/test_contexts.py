@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from sentinel_core.cli.config.edit import _changed
+from sentinel_core.cli.config.edit import _changed, edited
 from sentinel_core.settings import SettingsError, load_settings
 from tests.cli.conftest import FIRST, Project, Run
 from tests.cli.test_process import on_terminal
@@ -228,6 +229,31 @@ def test_a_setting_of_a_context_is_changed_and_taken_out_again(file: Path, senti
         sentinelctl("config", "set-context", "staging", "--unset", "guards.maxJump", "--unset", "production").code == 0
     )
     assert file.read_text(encoding="utf-8") == SETTINGS
+
+
+def test_contexts_that_are_written_at_once_all_stand(file: Path, process: Run) -> None:
+    """Whoever is told that it stands can rely on it."""
+    names = [f"c{number}" for number in range(6)]
+    script = "".join(f"$SENTINELCTL config set-context {name} environment=e-{name} & " for name in names)
+    ended = process(script=f"{script} $SENTINELCTL config delete-context staging & wait")
+    assert ended.err.count("stands in sentinel.yaml") == len(names), ended.err
+    assert sorted(YAML().load(file)["contexts"]) == [*names, "prod-eu1"]
+    assert file.read_text(encoding="utf-8").startswith(SETTINGS.partition("contexts:")[0])
+
+
+def test_edits_of_a_file_wait_for_one_another(file: Path) -> None:
+    def add(number: int) -> None:
+        edited(file, lambda tree: tree["contexts"].__setitem__(f"c{number}", {"environment": "e"}))
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(add, range(24)))
+    assert {f"c{number}" for number in range(24)} <= YAML().load(file)["contexts"].keys()
+
+
+def test_deleting_twice_at_once_deletes_once(file: Path, process: Run) -> None:
+    script = "$SENTINELCTL config delete-context staging & " * 3
+    process(script=f"{script} wait")
+    assert list(YAML().load(file)["contexts"]) == ["prod-eu1"]
 
 
 def test_deleting_leaves_the_others_and_forgets_the_choice(file: Path, sentinelctl: Run) -> None:

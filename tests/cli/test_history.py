@@ -18,10 +18,11 @@ from sentinel_core import Engine, datasources, start
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.events import rule_applied, rule_changed, rule_rejected
 from sentinel_core.audit.redaction import Redaction
+from sentinel_core.audit.store._packing import pack, unpack
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.cli.exits import Exit
 from sentinel_core.datasources.contract import HasHistory
-from sentinel_core.rules import Problem, Revision, RuleRejected, RuleSet, parse_revision
+from sentinel_core.rules import Problem, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 from sentinel_core.settings import load_settings
 from tests.cli.conftest import FIRST, Ended, Project, Run, git
 from tests.services import etcd, nacos
@@ -230,6 +231,39 @@ def test_an_event_that_was_altered_brings_nothing_back(forgetful: Project, senti
     assert refused.code == Exit.ERROR
     assert "are not what its digest says" in refused.err
     assert [each["number"] for each in listed(sentinelctl)] == [4, 3, 2, 1]
+
+
+FORGED = [{"resource": "payment_invoke", "grade": 1, "count": 9999}, {"resource": "evil", "grade": 1, "count": 1}]
+WAYS_BACK = [("rollback", "--to", "2", "--yes"), ("diff", "history:2", "live"), ("show", "history:2")]
+
+
+@pytest.mark.parametrize("command", WAYS_BACK, ids=lambda command: command[0])
+def test_rules_that_were_put_into_an_event_with_their_digest_bring_nothing_back(
+    forgetful: Project, sentinelctl: Run, command: Sequence[str]
+) -> None:
+    """Everything in the store agrees, but for the hash in the chain."""
+    text = SourceText("forged", json.dumps(FORGED).encode(), "json")
+    digest = parse_revision(Revision((text,), "", ""), ("flow",))["flow"].digest
+    database = sqlite3.connect(forgetful.folder / ".sentinel" / "audit.db")
+    altered = 0
+    with closing(database), database:
+        for event, held in database.execute("SELECT event, data FROM bodies").fetchall():
+            plain = json.loads(unpack(held))
+            if not any(rule.get("count") == 25 for rule in plain.get("newRules", ())):
+                continue
+            altered += 1
+            plain |= {"newRules": FORGED, "newDigest": digest}
+            database.execute("UPDATE bodies SET data = ? WHERE event = ?", [pack(json.dumps(plain).encode()), event])
+            database.execute("UPDATE events SET new_digest = ? WHERE seq = ?", [digest, event])
+    assert altered
+    before = forgetful.rules.read_text()
+    ended = sentinelctl("rules", *command)
+    assert ended.code == Exit.ERROR
+    assert "not as it was written" in ended.err
+    assert "sentinelctl audit verify" in ended.err
+    assert "9999" not in ended.out + ended.err
+    assert forgetful.rules.read_text() == before
+    assert sentinelctl("audit", "verify").code == Exit.ERROR
 
 
 def test_the_patch_of_each_revision(project: Project, sentinelctl: Run) -> None:

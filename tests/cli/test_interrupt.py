@@ -43,6 +43,64 @@ def test_an_interrupt_while_it_starts_is_130_and_one_word(here: Path, delay_ms: 
     assert (code, err.split()) == (130, [b"interrupted"])
 
 
+AT = """
+import signal, sys
+
+def trace(frame, event, argument):
+    if frame.f_code.co_filename.endswith(("cli/entry.py", "cli/main.py")) and frame.f_code.co_name == {function!r}:
+        if event == {event!r}:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+        return trace
+
+from sentinel_core.cli import main
+sys.settrace(trace)
+main.main()
+"""
+
+
+EDGES = [(function, event) for function in ("run", "_run", "_log_through") for event in ("line", "return")]
+
+
+@pytest.mark.parametrize(("function", "event"), EDGES)
+def test_an_interrupt_at_the_edge_of_a_run_is_no_traceback(here: Path, function: str, event: str) -> None:
+    script = AT.format(function=function, event=event)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "version"], capture_output=True, cwd=here, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr.split()) == (130, [b"interrupted"])
+
+
+FORGOTTEN = """
+import signal
+from sentinel_core.cli import main
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+run = main.run
+def meets_a_finalizer(arguments):
+    Finalized()
+    return run(arguments)
+
+main.run = meets_a_finalizer
+main.main()
+"""
+
+
+def test_an_interrupt_that_meets_a_finalizer_is_not_forgotten(here: Path) -> None:
+    """It is read until stdin ends, which is never."""
+    command = [sys.executable, "-c", FORGOTTEN, "rules", "validate", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=here) as running:
+        try:
+            assert running.stderr is not None
+            assert running.stderr.read().split() == [b"interrupted"]
+            assert running.wait(timeout=30) == 130
+        finally:
+            running.kill()
+
+
 def test_a_shell_that_ignores_interrupts_for_a_command_is_obeyed(here: Path) -> None:
     (here / "r.yaml").write_text("flowRules: []\n", encoding="utf-8")
     script = f'trap "" INT; {sys.executable} -c "$BEGIN" rules validate - <r.yaml & sleep 0.2; kill -INT $!; wait $!'

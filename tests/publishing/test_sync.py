@@ -148,6 +148,27 @@ def test_who_edited_is_told(repository: Repository, plain: MemorySource) -> None
     assert look().text == "edited in the store, not in Git: flow rolled back by chen (cli): queues grew"
 
 
+@pytest.mark.parametrize("drift", ["report", "heal", "adopt"])
+def test_a_credential_in_what_a_store_says_is_shown_nowhere(
+    repository: Repository, plain: MemorySource, drift: Any
+) -> None:
+    look = looks(repository, plain)
+    look()
+    for count, said in enumerate((
+        Provenance(author="etcd://u:sekret@h/x", channel="console", reason="etcd://u:sekret@h/x password=sekret"),
+        Provenance(published_by="ops token=sekret", channel="console", reason="see https://sekret@h/?token=sekret"),
+    )):  # fmt: skip
+        edit(plain, 6 + count, said)
+        found = look(replace(SETTINGS, drift=drift))
+        assert found.state in ("drifted", "healed", "adopted")
+        assert "flow edited by" in found.text or drift == "heal"
+        assert "sekret" not in found.text
+        reading = plain.read(plain.items(["flow"])[0])
+        assert isinstance(reading, Revision)
+        assert drift != "heal" or "sekret" not in repr(reading.provenance)
+    assert "sekret" not in repository.git("log", "--format=fuller")
+
+
 def test_what_somebody_published_from_git_is_no_edit(repository: Repository, plain: MemorySource) -> None:
     look = looks(repository, plain)
     look()
@@ -231,3 +252,36 @@ def test_a_note_of_somebody_else_counts_as_none(repository: Repository, plain: M
     plain.write_note(item, "sync", b"[]", expected=plain.note(item, "sync"), why="by hand")
     edit(plain, 6, BY_HAND)
     assert look().state == "drifted"
+
+
+COMMITS = [
+    "",
+    "HEAD",
+    "--help",
+    "--fork-point",
+    "main",
+    "0" * 39,
+    "c0ffee",
+    "0" * 40 + ":main",
+    "0" * 40 + "\n",
+    7,
+    None,
+]
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_a_note_whose_commit_is_none_counts_as_none_and_is_written_anew(
+    repository: Repository, plain: MemorySource, commit: object
+) -> None:
+    """Nothing of it reaches Git, or a command that somebody is told to type."""
+    look = looks(repository, plain)
+    look()
+    (item,) = plain.items(["flow"])
+    ours = plain.note(item, "sync")
+    assert ours is not None
+    forged = json.dumps(json.loads(ours) | {"commit": commit}).encode()
+    plain.write_note(item, "sync", forged, expected=ours, why="by hand")
+    assert (look().state, plain.note(item, "sync")) == ("in sync", ours)
+    repository.commit(RULES.replace("5", "7"), "Raise it")
+    plain.write_note(item, "sync", forged, expected=ours, why="by hand")
+    assert (look().state, standing(plain)) == ("published", [7])
