@@ -95,13 +95,16 @@ def apply(
 
 def _unless_frozen(app: App, made: Plan, reason: str | None) -> Plan:
     """The plan, with the reason for which it is written all the same. Raises CommandError (3)."""
-    found = freezes(app.settings.guards.freeze, made.environment, utc_now())
-    if not found or "freeze" in made.allowed:
+    windows = app.settings.guards.freeze
+    found = freezes(windows, made.environment, utc_now())
+    has_leave = "freeze" in made.allowed
+    if not found or (has_leave and freezes(windows, made.environment, made.made_at)):
         return made
-    if reason is None:
+    if reason is None and not has_leave:
         raise refused(found, made.store)
     for each in found:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    before = [made.provenance.reason] if made.provenance.reason else []
-    why = overruling(mask_text("; ".join([*before, reason])), ["freeze"])
-    return replace(made, allowed=(*made.allowed, "freeze"), provenance=replace(made.provenance, reason=why))
+    reasons = [each for each in (made.provenance.reason, reason) if each]
+    why = overruling(mask_text("; ".join(reasons)), ["freeze"])
+    allowed = tuple(dict.fromkeys((*made.allowed, "freeze")))
+    return replace(made, allowed=allowed, provenance=replace(made.provenance, reason=why))

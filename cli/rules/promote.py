@@ -81,9 +81,7 @@ def promote(
         raise UsageProblem(f"{source} and {to} are the same store", next_step="name two contexts, or two stores")
     side = resolve(before, uri, kind)
     with target(after, store) as named:
-        proposal = propose_side(
-            after, named, side, _provenance(after, side, mask_uri(source), reason, allowed), allowed
-        )
+        proposal = propose_side(after, named, side, _provenance(after, side, mask_uri(source), reason), allowed)
         if out is None:
             return carry(after, named, proposal, dry_run=dry_run, command="promote", under=under, wait=wait)
     app.out.show(plan_view(proposal.plan, proposal))
@@ -107,12 +105,12 @@ def _named(app: App, text: str) -> tuple[App, str]:
     return there, uris[0]
 
 
-def _provenance(app: App, side: Side, source: str, reason: str | None, allowed: tuple[str, ...]) -> Provenance:
+def _provenance(app: App, side: Side, source: str, reason: str | None) -> Provenance:
     """Whose the rules are, where that is one commit's; a kind each has its own where a store keeps them apart."""
     found = {_origin(each.provenance) for each in side.revisions}
     whose = found.pop() if len(found) == 1 else Provenance(channel="cli")
     why = reason or whose.reason or _reasons(side)
-    return published(app, whose, f"{why} (promoted from {source})" if why else f"promoted from {source}", allowed)
+    return published(app, whose, f"{why} (promoted from {source})" if why else f"promoted from {source}")
 
 
 def _origin(provenance: Provenance) -> Provenance:

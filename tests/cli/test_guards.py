@@ -104,6 +104,21 @@ def test_a_plan_that_was_made_with_leave_is_applied_during_a_freeze(
     ok(plain.run("rules", "apply", "x.plan", "--yes"))
 
 
+def test_leave_of_before_a_freeze_is_told_when_it_is_used(
+    here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "repo").mkdir()
+    git(here / "repo", "init", "-qb", "main")
+    git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
+    made = Shop(here, f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml", sentinelctl)
+    settings(made, SALE)
+    clock(monkeypatch, datetime(2026, 11, 1, tzinfo=UTC))
+    ok(made.run("rules", "plan", "-o", "x.plan", "--allow-freeze", "--reason", "it burns"))
+    clock(monkeypatch, DURING)
+    assert "guard freeze is overruled" in ok(made.run("rules", "apply", "x.plan", "--yes")).err
+    assert made.standing()["reason"] == "it burns (overruled: freeze)"
+
+
 def test_a_rollback_goes_on_during_a_freeze_and_says_so(
     here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,23 @@ def test_a_guard_refuses_and_is_overruled_with_a_reason_that_is_kept(shop: Shop)
         assert found["reason"] == "load test (overruled: jump)"
 
 
+def test_a_check_that_is_not_installed_cannot_be_overruled(plain: Shop) -> None:
+    ended = plain.run("rules", "publish", "--yes", "--allow-check", "nosuch", "--reason", "just in case")
+    assert ended.code == Exit.USAGE
+    assert "there is no check nosuch" in ended.err
+    assert "no checks are installed here" in ended.err
+
+
+def test_a_flag_that_was_not_needed_has_overruled_nothing(shop: Shop) -> None:
+    ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--allow-shrink", "--reason", "just in case"))
+    shop.commit(500, "Open the gates")
+    if has_provenance(shop):
+        assert shop.standing()["reason"] == "just in case"
+    ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--allow-shrink", "--reason", "load test"))
+    if has_provenance(shop):
+        assert shop.standing()["reason"] == "load test (overruled: jump)"
+
+
 def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
     commit = git(shop.here, "rev-parse", "HEAD")
     ok(shop.run("rules", "publish", "--yes"))
