@@ -31,7 +31,7 @@ from sentinel_core.datasources.contract import Absent, Readable, SourceMisconfig
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
 from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.checks import installed
-from sentinel_core.publishing.make import Proposal, Wanted
+from sentinel_core.publishing.make import Proposal, Wanted, Whose
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
 from sentinel_core.rules.guard import GUARDS, Objection
@@ -128,7 +128,7 @@ def propose(
 
 
 def propose_side(
-    app: App, store: tuple[str, Readable], side: Side, provenance: Provenance, allowed: tuple[str, ...]
+    app: App, store: tuple[str, Readable], side: Side, provenance: Provenance | Whose, allowed: tuple[str, ...]
 ) -> Proposal:
     """The same for rules that were read already, and whose provenance is known; the reason names the guards that were
     overruled."""
