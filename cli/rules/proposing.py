@@ -278,17 +278,24 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
 
 def refused(objections: Sequence[Objection], store: str) -> CommandError:
     """What guards have against it, and how each is overruled."""
-    flags = flags_for(objections)
-    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
+    return CommandError(
+        "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, objections)),
+        next_step=overruled_by(objections, store),
+        code=Exit.REFUSED,
+    )
+
+
+def overruled_by(objections: Sequence[Objection], store: str, command: str = "") -> str:
+    """What to type so that it is written all the same. `command`: to which the flags belong, if not the one that was
+    typed."""
+    flags = " ".join(filter(None, (command, flags_for(objections))))
+    is_overruled = any(each.guard != "quarantine" for each in objections)
+    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if is_overruled else []
     steps += [
         f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
         for digest in dict.fromkeys(each.digest for each in objections if each.digest)
     ]
-    return CommandError(
-        "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, objections)),
-        next_step="\n  ".join(steps),
-        code=Exit.REFUSED,
-    )
+    return "\n  ".join(steps)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from sentinel_core.publishing.locks import LockHeld
 from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, make_plan
 from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+from sentinel_core.rules.guard import Objection
 from sentinel_core.rules.ownership import Owner
 
 NOTE = "sync"
@@ -68,6 +69,8 @@ class Synced:
     """Fields and rules that differ, or differed."""
     error: DatasourceError | None = None
     """Of a look that failed."""
+    objections: Sequence[Objection] = ()
+    """Of the guards, where they refused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ def _compared(
         told = "\n".join(f"{each.guard}: {each.text}" for each in proposal.objections)
         if all(each.guard == "freeze" for each in proposal.objections):
             return Synced("frozen", commit, f"published when the freeze is over:\n{told}", changes)
-        return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
+        return Synced("refused", commit, f"refused by a guard:\n{told}", changes, objections=proposal.objections)
     return _written(proposal, store, commit, changes, edits, settings)
 
 
