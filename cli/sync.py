@@ -162,6 +162,9 @@ def _next_step(found: Synced, git: str, store: str) -> str | None:
         return is_held(found.error, store).next_step
     if found.error is not None:
         return next_step_of(found.error) or "sentinelctl doctor    (reaches every store and says which step fails)"
+    if found.not_adopted:
+        kept = f"sentinelctl rules import --store {shlex.quote(store)} --commit    (takes the edit over)"
+        return f"{kept}\n  or: sentinelctl rules publish {sides}    (undoes it)"
     if found.objections:
         return overruled_by(found.objections, store, f"sentinelctl rules publish {sides}")
     return {

@@ -26,7 +26,7 @@ from sentinel_core.datasources.contract import (
     SourceConflict,
     SourceMisconfigured,
 )
-from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
+from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits, is_from_git
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
 from sentinel_core.publishing.holding import held
 from sentinel_core.publishing.locks import LockHeld
@@ -69,6 +69,8 @@ class Synced:
     """Fields and rules that differ, or differed."""
     error: DatasourceError | None = None
     """Of a look that failed."""
+    not_adopted: bool = False
+    """Whether an edit was to be committed and could not be: somebody decides."""
     objections: Sequence[Objection] = ()
     """Of the guards, where they refused it."""
 
@@ -228,7 +230,7 @@ def _edits(store: Readable, proposal: Proposal) -> list[Edit]:
         if isinstance(reading, Absent):
             if published is not None:
                 found.append(Edit(item, reading, f"{_name(item)} deleted by somebody"))
-        elif not _is_from_git(reading) and digests_of(sets_of(reading, item.kinds)) != published:
+        elif not is_from_git(reading) and digests_of(sets_of(reading, item.kinds)) != published:
             found.append(Edit(item, reading, _edit(item, reading)))
     return found
 
@@ -249,19 +251,13 @@ def _adopted(
         wanted = adoptable(git, sets, store, found, notes)
         commit = commit_edits(git, wanted, settings.uri, found, settings.branch)
     except NotAdopted as reason:
-        return replace(drifted, text=f"{drifted.text}\nnot adopted: {reason}")
+        return replace(drifted, text=f"{drifted.text}\nnot adopted: {reason}", not_adopted=True)
     if settings.branch is not None:
         text = f"{'committed' if commit else 'stands already'} on {settings.branch}, to be merged: {drifted.text}"
         return replace(drifted, state="proposed", text=text)
     for each in found:
         _remember(store, each.item, digests_of(sets_of(each.reading, each.item.kinds)), commit or str(drifted.commit))
     return Synced("adopted", commit or drifted.commit, f"committed what was {drifted.text}", drifted.changes)
-
-
-def _is_from_git(reading: Revision) -> bool:
-    """Whether somebody published it from a commit. The commits of a store in Git are its own revisions."""
-    provenance = reading.provenance
-    return provenance.channel == "git" and provenance.commit_hash not in {None, reading.version}
 
 
 def _name(item: Item) -> str:
