@@ -89,6 +89,8 @@ def promote(
         if out is None:
             return carry(after, named, proposal, dry_run=dry_run, command="promote", under=under, wait=wait)
     app.out.show(plan_view(proposal.plan, proposal))
+    if not proposal.plan.steps:
+        app.out.say("Nothing to do: these rules stand there.")
     check_guards(app, proposal, later=True)
     save(app, proposal.plan, out)
     return Exit.DONE

@@ -273,7 +273,7 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
     if against := proposal.refusals if later else proposal.objections:
         raise refused(against, proposal.plan.store)
     for each in proposal.freezes:
-        app.out.say(f"note: {each.text}; until then it is applied with --allow-freeze alone")
+        app.out.say(f"note: {each.text}; meanwhile it is applied with --allow-freeze alone")
 
 
 def refused(objections: Sequence[Objection], store: str) -> CommandError:

@@ -166,7 +166,7 @@ def _limits(
 def freezes(windows: Sequence[Freeze], environment: str, now: datetime) -> list[Objection]:
     """The windows that keep rules from being published now."""
     return [
-        Objection("freeze", None, f"{environment} is frozen until {said(end)}: {window.name}")
+        Objection("freeze", None, f"{environment} is frozen {said(end)}: {window.name}")
         for window, end in frozen(windows, environment, now)
     ]
 

@@ -122,6 +122,9 @@ def test_a_plan_is_saved_and_applied_as_any_other(plain: Two) -> None:
     assert not (plain.here / "prod.yaml").exists()
     ok(plain.run("rules", "apply", "release.plan", "--yes", "--context", "prod"))
     assert plain.standing("prod")["payment_invoke"] == 21
+    again = ok(plain.run("rules", "promote", "staging", "prod", "-o", "again.plan")).err
+    assert "Nothing to do: these rules stand there." in again
+    assert "Carry it out" not in again
     (plain.here / "prod.yaml").write_text("flowRules: []\n", encoding="utf-8")
     assert plain.run("rules", "apply", "release.plan", "--yes", "--context", "prod").code == 5
 

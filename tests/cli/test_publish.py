@@ -209,8 +209,17 @@ def test_a_plan_for_another_environment_is_applied_there(plain: Shop) -> None:
 
 def test_a_plan_with_nothing_to_do_is_one_too(plain: Shop) -> None:
     ok(plain.run("rules", "publish", "--yes"))
-    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    planned = ok(plain.run("rules", "plan", "-o", "x.plan"))
+    assert planned.err.endswith("Saved to x.plan. There is nothing to carry out.\n")
     assert "Nothing to do" in ok(plain.run("rules", "apply", "x.plan", "--yes")).err
+
+
+def test_a_plan_of_what_is_not_committed_says_that_publishing_it_needs_a_reason(plain: Shop) -> None:
+    note = 'note: it is not as it was committed: commit it, or publish it with --reason "why"'
+    assert note not in ok(plain.run("rules", "plan")).err
+    plain.write(25)
+    assert note in ok(plain.run("rules", "plan")).err
+    assert note not in ok(plain.run("rules", "plan", "--reason", "sale")).err
 
 
 def test_a_dry_run_says_that_a_plan_is_stale(plain: Shop) -> None:
