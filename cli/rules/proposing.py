@@ -343,9 +343,15 @@ def write(
 def finish(
     app: App, plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome], waiting: Waiting | None
 ) -> None:
-    """Waits where that was asked for, and shows what was done. Raises CommandError (6) where too few run it."""
+    """Waits where that was asked for, and shows what was done: people see it before the wait, programs get one document
+    with how that ended. Raises CommandError (6) where too few run it."""
+    for_people = app.out.form in ("table", "wide") and app.out.json_into is None
+    if for_people:
+        app.out.show(plan_view(plan, proposal, outcomes))
+        app.out.flush()
     found = None if waiting is None else waiting.for_steps(outcomes)
-    app.out.show(plan_view(plan, proposal, outcomes, found))
+    if not for_people:
+        app.out.show(plan_view(plan, proposal, outcomes, found))
     if waiting and found:
         waiting.end(found)
 
