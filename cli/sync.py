@@ -18,7 +18,7 @@ from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem, code_of, ne
 from sentinel_core.cli.lock.holding import is_held
 from sentinel_core.cli.moments import local, utc_now
 from sentinel_core.cli.output import View
-from sentinel_core.cli.rules.proposing import target
+from sentinel_core.cli.rules.proposing import overruled_by, target
 from sentinel_core.cli.stores import opened
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
@@ -173,9 +173,13 @@ def _next_step(found: Synced, git: str, store: str) -> str | None:
         return is_held(found.error, store).next_step
     if found.error is not None:
         return next_step_of(found.error) or "sentinelctl doctor    (reaches every store and says which step fails)"
+    if found.not_adopted:
+        kept = f"sentinelctl rules import --store {shlex.quote(store)} --commit    (takes the edit over)"
+        return f"{kept}\n  or: sentinelctl rules publish {sides}    (undoes it)"
+    if found.objections:
+        return overruled_by(found.objections, store, f"sentinelctl rules publish {sides}")
     return {
         "drifted": f"sentinelctl rules drift {sides}    (shows who edited what; --drift heal undoes it)",
-        "refused": f'if it is meant: sentinelctl rules publish {sides} --allow-… --reason "why"',
         "frozen": f'wait; if it cannot: sentinelctl rules publish {sides} --allow-freeze --reason "why"',
         "invalid": "mend the rules and commit them; sentinelctl rules validate PATH shows the same problems",
         "absent": "check ref and path of the repository with: sentinelctl doctor",

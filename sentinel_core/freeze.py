@@ -37,6 +37,8 @@ def _list(value: object) -> object:
     return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
 
 
+ENDLESS = datetime.max.replace(tzinfo=UTC)
+"""The end of a window that holds all week long."""
 Moment = Annotated[str, BeforeValidator(_text)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
 
@@ -72,8 +74,8 @@ class Freeze(BaseModel):
         return self
 
     def until(self, now: datetime, environment: str) -> datetime | None:
-        """When it is over, in its own zone; None where it does not hold now. `now` is aware. Globs do not know upper
-        and lower case: `Prod` is no way around a freeze of `prod`."""
+        """When it is over, in its own zone, or ENDLESS; None where it does not hold now. `now` is aware. Globs do not
+        know upper and lower case: `Prod` is no way around a freeze of `prod`."""
         name = environment.casefold()
         if self.environments and not any(fnmatchcase(name, glob.casefold()) for glob in self.environments):
             return None
@@ -84,11 +86,17 @@ class Freeze(BaseModel):
         for start, later in spans:  # days that follow each other are one freeze
             if start <= end < later:
                 end = later
+        if spans[-1][1] <= end and self._is_weekly and end - now > timedelta(days=7):
+            return ENDLESS
         return end.astimezone(self._zone() if self.zone else end.tzinfo)
+
+    @property
+    def _is_weekly(self) -> bool:
+        return self.start is None or _weekly(self.start) is not None
 
     def _spans(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Those around `now`."""
-        if self.start is not None and self.end is not None and _weekly(self.start) is None:
+        if self.start is not None and self.end is not None and not self._is_weekly:
             yield self._once("from", self.start), self._once("to", self.end)
             return
         zone = self._zone()
@@ -150,9 +158,11 @@ def frozen(windows: Iterable[Freeze], environment: str, now: datetime) -> list[t
 
 
 def said(end: datetime) -> str:
-    """`Mon 2026-12-07 08:00 +08:00 (Asia/Shanghai)`."""
+    """`until Mon 2026-12-07 08:00 +08:00 (Asia/Shanghai)`."""
+    if end == ENDLESS:
+        return "and no end is set"
     zone = getattr(end.tzinfo, "key", None)
-    return f"{_DAYS[end.weekday()].title()} {end:%Y-%m-%d %H:%M} {_offset(end)}{f' ({zone})' if zone else ''}"
+    return f"until {_DAYS[end.weekday()].title()} {end:%Y-%m-%d %H:%M} {_offset(end)}{f' ({zone})' if zone else ''}"
 
 
 def _iso(moment: datetime) -> str:

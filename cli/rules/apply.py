@@ -100,16 +100,19 @@ def apply(
 def _unless_frozen(app: App, made: Plan, source: Readable, reason: str | None) -> Plan:
     """The plan, with the reason for which it is written all the same. Raises CommandError (3), DatasourceError."""
     windows = app.settings.guards.freeze
-    if not windows or "freeze" in made.allowed:
+    if not windows:
         return made
     theirs = environments_of(source.read(item) for item in items_of(made, source))
-    found = freezes(windows, [made.environment, app.settings.environment, *theirs], utc_now())
-    if not found:
+    environments = [made.environment, app.settings.environment, *theirs]
+    found = freezes(windows, environments, utc_now())
+    has_leave = "freeze" in made.allowed
+    if not found or (has_leave and freezes(windows, environments, made.made_at)):
         return made
-    if reason is None:
+    if reason is None and not has_leave:
         raise refused(found, made.store)
     for each in found:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    before = [made.provenance.reason] if made.provenance.reason else []
-    why = overruling(mask_text("; ".join([*before, reason])), ["freeze"])
-    return replace(made, allowed=(*made.allowed, "freeze"), provenance=replace(made.provenance, reason=why))
+    reasons = [each for each in (made.provenance.reason, reason) if each]
+    why = overruling(mask_text("; ".join(reasons)), ["freeze"])
+    allowed = tuple(dict.fromkeys((*made.allowed, "freeze")))
+    return replace(made, allowed=allowed, provenance=replace(made.provenance, reason=why))

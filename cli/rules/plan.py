@@ -84,6 +84,8 @@ def plan(
     check_guards(app, proposal, later=True)
     if made.steps and not proposal.overruled and not proposal.objections:
         app.out.say("guards: ok")
+    if made.steps and out is None and not made.provenance.reason:
+        app.out.say('note: it is not as it was committed: commit it, or publish it with --reason "why"')
     if out is not None:
         save(app, made, out)
     return TO_DO if detailed_exitcode and made.steps else Exit.DONE
@@ -118,4 +120,7 @@ def save(app: App, made: Plan, out: Path) -> None:
         raise CommandError(
             f"{out}: cannot be written: {error.strerror}", next_step="name another file with -o"
         ) from error
-    app.out.say(f"Saved to {shown(out)}. Carry it out with: sentinelctl rules apply {shown(out)}")
+    to_do = (
+        f"Carry it out with: sentinelctl rules apply {shown(out)}" if made.steps else "There is nothing to carry out."
+    )
+    app.out.say(f"Saved to {shown(out)}. {to_do}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from sentinel_core.cli.rules.sides import Side, resolve
 from sentinel_core.cli.rules.waiting import asked, wait_options
 from sentinel_core.cli.stores import store_uris
 from sentinel_core.datasources import mask_uri
-from sentinel_core.rules import Kind, Provenance
+from sentinel_core.rules import Kind, Provenance, Revision
 
 
 @click.command()
@@ -82,11 +84,13 @@ def promote(
     side = resolve(before, uri, kind)
     with target(after, store) as named:
         proposal = propose_side(
-            after, named, side, _provenance(after, side, mask_uri(source), reason, allowed), allowed
+            after, named, side, partial(_provenance, after, side, mask_uri(source), reason), allowed
         )
         if out is None:
             return carry(after, named, proposal, dry_run=dry_run, command="promote", under=under, wait=wait)
     app.out.show(plan_view(proposal.plan, proposal))
+    if not proposal.plan.steps:
+        app.out.say("Nothing to do: these rules stand there.")
     check_guards(app, proposal, later=True)
     save(app, proposal.plan, out)
     return Exit.DONE
@@ -107,12 +111,15 @@ def _named(app: App, text: str) -> tuple[App, str]:
     return there, uris[0]
 
 
-def _provenance(app: App, side: Side, source: str, reason: str | None, allowed: tuple[str, ...]) -> Provenance:
-    """Whose the rules are, where that is one commit's; a kind each has its own where a store keeps them apart."""
-    found = {_origin(each.provenance) for each in side.revisions}
+def _provenance(app: App, side: Side, source: str, reason: str | None, kinds: Collection[Kind]) -> Provenance:
+    """Whose the rules of these kinds are, where that is one commit's; a kind each has its own where a store keeps them
+    apart."""
+    meant = [side.sets[kind].revision for kind in kinds]
+    revisions = [each for each in meant if each is not None] or side.revisions
+    found = {_origin(each.provenance) for each in revisions}
     whose = found.pop() if len(found) == 1 else Provenance(channel="cli")
-    why = reason or whose.reason or _reasons(side)
-    return published(app, whose, f"{why} (promoted from {source})" if why else f"promoted from {source}", allowed)
+    why = reason or whose.reason or _reasons(revisions)
+    return published(app, whose, f"{why} (promoted from {source})" if why else f"promoted from {source}")
 
 
 def _origin(provenance: Provenance) -> Provenance:
@@ -129,11 +136,11 @@ def _origin(provenance: Provenance) -> Provenance:
     )
 
 
-def _reasons(side: Side) -> str:
+def _reasons(revisions: Sequence[Revision]) -> str:
     """Where several commits stand in FROM: each with its author and reason."""
     told = {
         f"{(each.provenance.commit_hash or each.version)[:12]} of {each.provenance.author or 'unknown'}: "
         f"{each.provenance.reason or '–'}"
-        for each in side.revisions
+        for each in revisions
     }
     return "; ".join(sorted(told)) if len(told) > 1 else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,8 @@ from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.contract import Absent, Readable, SourceMisconfigured
 from sentinel_core.publishing import Outcome, Plan, PlanStale, carry_out, make_plan
 from sentinel_core.publishing.carry_out import items_of
-from sentinel_core.publishing.make import Proposal, Wanted
+from sentinel_core.publishing.checks import installed
+from sentinel_core.publishing.make import Proposal, Wanted, Whose
 from sentinel_core.publishing.standing import digests_of
 from sentinel_core.rules import KINDS, Kind, Provenance, RuleSet
 from sentinel_core.rules.guard import GUARDS, Objection
@@ -61,9 +62,27 @@ def guard_options(command: Command) -> Command:
 
 
 def allowed_among(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """As plans list them."""
-    checks = dict.fromkeys(f"check:{name}" for name in flags.get("allow_check", ()))
-    return (*(guard for guard in GUARDS if flags.get(f"allow_{guard}")), *checks)
+    """As plans list them. Raises UsageProblem for a check that there is not."""
+    names = dict.fromkeys(flags.get("allow_check", ()))
+    if names:
+        _check_names(names)
+    return (*(guard for guard in GUARDS if flags.get(f"allow_{guard}")), *(f"check:{name}" for name in names))
+
+
+def _check_names(names: Iterable[str]) -> None:
+    import difflib
+
+    known = [check.name for check in installed()]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageProblem(
+                f"there is no check {name}{hint}",
+                next_step=f"--allow-check takes one of: {', '.join(known)}"
+                if known
+                else "leave --allow-check out: no checks are installed here",
+            )
 
 
 def one_store(app: App, store: str | None) -> str:
@@ -105,16 +124,17 @@ def propose(
     check_overruling(reason, allowed)
     (text,) = (what,) if what else given_or_default(app, ())
     side = resolve(app, text, kind, store=named)
-    return propose_side(app, store, side, _provenance(app, text, side, kind, reason, allowed), allowed)
+    return propose_side(app, store, side, _provenance(app, text, side, kind, reason), allowed)
 
 
 def propose_side(
-    app: App, store: tuple[str, Readable], side: Side, provenance: Provenance, allowed: tuple[str, ...]
+    app: App, store: tuple[str, Readable], side: Side, provenance: Provenance | Whose, allowed: tuple[str, ...]
 ) -> Proposal:
-    """The same for rules that were read already, and whose provenance is known."""
+    """The same for rules that were read already, and whose provenance is known; the reason names the guards that were
+    overruled."""
     uri, source = store
     with app.out.waiting(f"reading {source.uri}"):
-        return make_plan(
+        proposal = make_plan(
             source,
             uri,
             Wanted(side.title, side.sets, side.texts, side.files),
@@ -127,6 +147,17 @@ def propose_side(
             allowed=allowed,
             now=utc_now(),
         )
+    against = {each.overruled_by for each in proposal.overruled}
+    return _with_reason(proposal, [each for each in allowed if each in against])
+
+
+def _with_reason(proposal: Proposal, overruled: Sequence[str]) -> Proposal:
+    """A flag that was not needed has overruled nothing."""
+    found = proposal.plan.provenance
+    if not overruled or not found.reason:
+        return proposal
+    told = replace(found, reason=overruling(found.reason, overruled))
+    return replace(proposal, plan=replace(proposal.plan, provenance=told))
 
 
 def check_overruling(reason: str | None, allowed: Sequence[str]) -> None:
@@ -142,18 +173,14 @@ def overruling(reason: str, allowed: Sequence[str]) -> str:
     return f"{reason} (overruled: {', '.join(allowed)})" if allowed else reason
 
 
-def _provenance(
-    app: App, text: str, side: Side, kind: Kind | None, reason: str | None, allowed: tuple[str, ...]
-) -> Provenance:
+def _provenance(app: App, text: str, side: Side, kind: Kind | None, reason: str | None) -> Provenance:
     """Of the commit that the rules are from, where they are as they were committed."""
     found = _committed(app, text, side, kind) or Provenance(channel="cli")
-    return published(app, found, reason or found.reason, allowed)
+    return published(app, found, reason or found.reason)
 
 
-def published(app: App, found: Provenance, why: str | None, allowed: tuple[str, ...]) -> Provenance:
+def published(app: App, found: Provenance, why: str | None) -> Provenance:
     """What is kept beside rules that somebody publishes now: whose they are and why."""
-    if why:
-        why = overruling(why, allowed)
     # What stands beside the rules is read by everybody: no credential that somebody wrote into a message goes there.
     return masked(replace(found, reason=why, environment=app.environment, published_by=actor()))
 
@@ -247,22 +274,29 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
     if against := proposal.refusals if later else proposal.objections:
         raise refused(against, proposal.plan.store)
     for each in proposal.freezes:
-        app.out.say(f"note: {each.text}; until then it is applied with --allow-freeze alone")
+        app.out.say(f"note: {each.text}; meanwhile it is applied with --allow-freeze alone")
 
 
 def refused(objections: Sequence[Objection], store: str) -> CommandError:
     """What guards have against it, and how each is overruled."""
-    flags = flags_for(objections)
-    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if flags else []
+    return CommandError(
+        "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, objections)),
+        next_step=overruled_by(objections, store),
+        code=Exit.REFUSED,
+    )
+
+
+def overruled_by(objections: Sequence[Objection], store: str, command: str = "") -> str:
+    """What to type so that it is written all the same. `command`: to which the flags belong, if not the one that was
+    typed."""
+    flags = " ".join(filter(None, (command, flags_for(objections))))
+    is_overruled = any(each.guard != "quarantine" for each in objections)
+    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if is_overruled else []
     steps += [
         f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
         for digest in dict.fromkeys(each.digest for each in objections if each.digest)
     ]
-    return CommandError(
-        "refused by a guard; nothing was changed\n" + "\n".join(map(objection_text, objections)),
-        next_step="\n  ".join(steps),
-        code=Exit.REFUSED,
-    )
+    return "\n  ".join(steps)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -310,9 +344,15 @@ def write(
 def finish(
     app: App, plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome], waiting: Waiting | None
 ) -> None:
-    """Waits where that was asked for, and shows what was done. Raises CommandError (6) where too few run it."""
+    """Waits where that was asked for, and shows what was done: people see it before the wait, programs get one document
+    with how that ended. Raises CommandError (6) where too few run it."""
+    for_people = app.out.form in ("table", "wide") and app.out.json_into is None
+    if for_people:
+        app.out.show(plan_view(plan, proposal, outcomes))
+        app.out.flush()
     found = None if waiting is None else waiting.for_steps(outcomes)
-    app.out.show(plan_view(plan, proposal, outcomes, found))
+    if not for_people:
+        app.out.show(plan_view(plan, proposal, outcomes, found))
     if waiting and found:
         waiting.end(found)
 

@@ -186,7 +186,7 @@ def _progress(found: Convergence) -> str:
     refused = f", {len(found.rejected)} refused it" if found.rejected else ""
     known = max(found.counted, found.needed)
     enough = f" ({found.needed} are enough)" if found.needed < known else ""
-    return f"{len(found.arrived)} of {plural(known, 'instance')} run it{enough}{refused}"
+    return f"{len(found.arrived)} of {plural(known, 'instance')} {'runs' if known == 1 else 'run'} it{enough}{refused}"
 
 
 @contextmanager

@@ -8,12 +8,20 @@ from typing import Any
 
 from sentinel_core.audit.redact import Masker
 from sentinel_core.datasources import GitSource
-from sentinel_core.datasources.contract import Absent, Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.contract import (
+    Absent,
+    DatasourceError,
+    HasHistory,
+    Item,
+    Readable,
+    Reading,
+    SourceMisconfigured,
+)
 from sentinel_core.datasources.git.commit import Author
 from sentinel_core.datasources.git.objects import CHANNELS
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing.quarantine import quarantined
-from sentinel_core.publishing.standing import sets_of
+from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.rules import (
     KINDS,
     Kind,
@@ -56,7 +64,7 @@ def adoptable(
     notes: Mapping[str, Mapping[str, Any]],
 ) -> dict[Kind, RuleSet]:
     """What Git is to hold so that the edits are in it, and everything that was committed since. `sets`: what it holds;
-    `notes`: by source of the item, what was published from Git last. Raises NotAdopted, DatasourceError."""
+    `notes`: by source of the item, what was synchronised from Git last. Raises NotAdopted, DatasourceError."""
     wanted: dict[Kind, RuleSet] = {}
     for edit in found:
         standing = sets_of(edit.reading, edit.item.kinds)
@@ -64,7 +72,7 @@ def adoptable(
             what = "what was deleted" if standing is not None else "what is not valid"
             raise NotAdopted(f"{what} is never committed; publish what is committed, or sync with --drift heal")
         _check_quarantine(store, edit.item, standing)
-        base = _published(git, notes[edit.item.source])
+        base = _committed(git, *_published(store, edit.item, notes[edit.item.source]))
         for kind, rules in standing.items():
             if kind not in sets or sets[kind].digest == rules.digest:
                 continue
@@ -88,9 +96,35 @@ def _check_quarantine(store: Readable, item: Item, standing: Mapping[Kind, RuleS
             )
 
 
-def _published(git: GitSource, note: Mapping[str, Any]) -> dict[Kind, RuleSet]:
+def is_from_git(revision: Revision) -> bool:
+    """Whether somebody published it from a commit. The commits of a store in Git are its own revisions."""
+    provenance = revision.provenance
+    return provenance.channel == "git" and provenance.commit_hash not in {None, revision.version}
+
+
+def _published(store: Readable, item: Item, note: Mapping[str, Any]) -> tuple[object, object]:
+    """Commit and digests of what was published from Git last: what the note tells, unless somebody has published since,
+    as the history of the store has it."""
+    noted = note.get("commit"), note.get("digests")
+    for revision in _history(store, item):
+        digests = digests_of(sets_of(revision, item.kinds))
+        if digests == noted[1]:
+            break
+        if is_from_git(revision):
+            return revision.provenance.commit_hash, digests
+    return noted
+
+
+def _history(store: Readable, item: Item) -> Sequence[Revision]:
+    """Empty where there is none, or it cannot be read: then the note alone counts."""
+    try:
+        return store.history(item) if isinstance(store, HasHistory) else ()
+    except DatasourceError:
+        return ()
+
+
+def _committed(git: GitSource, commit: object, digests: object) -> dict[Kind, RuleSet]:
     """The kinds that were published last, as they were committed."""
-    commit, digests = note.get("commit"), note.get("digests")
     if not isinstance(commit, str) or not isinstance(digests, dict):
         return {}
     sets: dict[Kind, RuleSet] = {}

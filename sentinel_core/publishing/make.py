@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -31,6 +31,9 @@ from sentinel_core.rules.overlay import overlays_among
 from sentinel_core.rules.ownership import Owner
 from sentinel_core.rules.rewrite import rewrite
 from sentinel_core.rules.write import document, json_list
+
+Whose = Callable[[Collection[Kind]], Provenance]
+"""Whose the rules of these kinds are: where they come from several commits, that depends on which are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ def make_plan(
     *,
     environment: str,
     home: str | None = None,
-    provenance: Provenance,
+    provenance: Provenance | Whose,
     policy: PublishPolicy,
     max_bytes: int,
     owners: Sequence[Owner] = (),
@@ -95,7 +98,8 @@ def make_plan(
 ) -> Proposal:
     """Reads the store and writes nothing; `uri` is how it is called, without credentials. `checks` are those that are
     installed, unless others are given. `now` decides about freezes, which count for `environment`, for `home`, the
-    environment of whoever publishes, and for those whose rules stand in the store. Raises DatasourceError."""
+    environment of whoever publishes, and for those whose rules stand in the store. `provenance` may depend on the kinds
+    that change. Raises DatasourceError."""
     steps, found, invalid = [], list[Objection](), []
     read: dict[str, Reading] = {}
     readings: list[Reading] = []
@@ -119,6 +123,8 @@ def make_plan(
             changed |= {kind: wanted.sets[kind] for kind in kinds}
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
+    written = [kind for kind, rules in changed.items() if kind not in stands or stands[kind].digest != rules.digest]
+    whose = provenance(written) if callable(provenance) else provenance
     # The largest first: where a store refuses its size, nothing was written yet.
     steps.sort(key=lambda step: -sum(len(text.content) for text in step.texts))
     plan = Plan(
@@ -127,15 +133,13 @@ def make_plan(
         environment=environment,
         title=wanted.title,
         made_at=now,
-        provenance=provenance,
+        provenance=whose,
         allowed=tuple(allowed),
         steps=tuple(steps),
     )
     if steps:
-        author = provenance.author or provenance.published_by
-        context = CheckContext(
-            environment, uri, wanted.title, provenance.published_by, provenance.author, provenance.reason
-        )
+        author = whose.author or whose.published_by
+        context = CheckContext(environment, uri, wanted.title, whose.published_by, whose.author, whose.reason)
         before = {kind: rules for kind, rules in stands.items() if kind in wanted.sets}
         found = [
             *_limits(source, stands, changed, policy),
@@ -170,7 +174,7 @@ def freezes(windows: Sequence[Freeze], environments: Iterable[str | None], now: 
         for window, end in frozen(windows, name, now):
             found.setdefault(window, (" ".join(name.split()), end))
     return [
-        Objection("freeze", None, f"{name} is frozen until {said(end)}: {window.name}")
+        Objection("freeze", None, f"{name} is frozen {said(end)}: {window.name}")
         for window, (name, end) in found.items()
     ]
 

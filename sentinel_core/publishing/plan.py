@@ -54,7 +54,7 @@ class Plan:
     made_at: datetime
     provenance: Provenance
     allowed: tuple[str, ...]
-    """Guards that somebody has overruled."""
+    """Guards that somebody gave leave to overrule, whether or not they had anything against it."""
     steps: tuple[Step, ...]
 
     @property

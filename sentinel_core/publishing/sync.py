@@ -28,7 +28,7 @@ from sentinel_core.datasources.contract import (
     SourceMisconfigured,
 )
 from sentinel_core.masking import mask_text, mask_uri
-from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
+from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits, is_from_git
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
 from sentinel_core.publishing.checks import CheckContext, ask, installed
 from sentinel_core.publishing.holding import held
@@ -73,6 +73,10 @@ class Synced:
     """Fields and rules that differ, or differed."""
     error: DatasourceError | None = None
     """Of a look that failed."""
+    not_adopted: bool = False
+    """Whether an edit was to be committed and could not be: somebody decides."""
+    objections: Sequence[Objection] = ()
+    """Of the guards, where they refused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +209,7 @@ def _compared(
         told = _told(proposal.objections)
         if all(each.guard == "freeze" for each in proposal.objections):
             return Synced("frozen", commit, f"published when the freeze is over:\n{told}", changes)
-        return Synced("refused", commit, f"refused by a guard:\n{told}", changes)
+        return Synced("refused", commit, f"refused by a guard:\n{told}", changes, objections=proposal.objections)
     return _written(proposal, store, commit, changes, edits, settings)
 
 
@@ -240,7 +244,7 @@ def _edits(store: Readable, proposal: Proposal) -> list[Edit]:
         if isinstance(reading, Absent):
             if published is not None:
                 found.append(Edit(item, reading, f"{_name(item)} deleted by somebody"))
-        elif not _is_from_git(reading) and digests_of(sets_of(reading, item.kinds)) != published:
+        elif not is_from_git(reading) and digests_of(sets_of(reading, item.kinds)) != published:
             found.append(Edit(item, reading, _edit(item, reading)))
     return found
 
@@ -267,7 +271,7 @@ def _adopted(
             return replace(drifted, text=f"{drifted.text}\nnot adopted: refused by a guard:\n{_told(against)}")
         commit = commit_edits(git, wanted, settings.uri, found, settings.branch)
     except NotAdopted as reason:
-        return replace(drifted, text=f"{drifted.text}\nnot adopted: {reason}")
+        return replace(drifted, text=f"{drifted.text}\nnot adopted: {reason}", not_adopted=True)
     if settings.branch is not None:
         text = f"{'committed' if commit else 'stands already'} on {settings.branch}, to be merged: {drifted.text}"
         text += f"\nguards object to it:\n{_told(against)}" if against else ""
@@ -297,7 +301,7 @@ def _objections(
         *objections(sets, changed, settings.policy),
         *unowned(sets, changed, settings.owners, files, editors),
         *ask(installed(), dict(sets), {**sets, **changed}, context),
-        *freezes(settings.policy.freeze, settings.environment, now),
+        *freezes(settings.policy.freeze, [settings.environment], now),
     ]
 
 
@@ -313,12 +317,6 @@ def _editors(found: Sequence[Edit]) -> str | None:
 
 def _told(against: Sequence[Objection]) -> str:
     return "\n".join(f"{each.guard}: {each.text}" for each in against)
-
-
-def _is_from_git(reading: Revision) -> bool:
-    """Whether somebody published it from a commit. The commits of a store in Git are its own revisions."""
-    provenance = reading.provenance
-    return provenance.channel == "git" and provenance.commit_hash not in {None, reading.version}
 
 
 def _name(item: Item) -> str:

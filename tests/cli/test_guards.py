@@ -146,6 +146,21 @@ def test_a_plan_that_was_made_with_leave_is_applied_during_a_freeze(
     ok(plain.run("rules", "apply", "x.plan", "--yes"))
 
 
+def test_leave_of_before_a_freeze_is_told_when_it_is_used(
+    here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "repo").mkdir()
+    git(here / "repo", "init", "-qb", "main")
+    git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
+    made = Shop(here, f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml", sentinelctl)
+    settings(made, SALE)
+    clock(monkeypatch, datetime(2026, 11, 1, tzinfo=UTC))
+    ok(made.run("rules", "plan", "-o", "x.plan", "--allow-freeze", "--reason", "it burns"))
+    clock(monkeypatch, DURING)
+    assert "guard freeze is overruled" in ok(made.run("rules", "apply", "x.plan", "--yes")).err
+    assert made.standing()["reason"] == "it burns (overruled: freeze)"
+
+
 def test_a_rollback_goes_on_during_a_freeze_and_says_so(
     here: Path, sentinelctl: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +293,31 @@ def test_a_look_that_ends_badly_says_what_to_do(plain: Shop, change: str | None,
     found = plain.run(*look)
     assert found.code == code
     assert step in found.err
+
+
+def test_a_look_that_is_refused_names_the_flags_of_the_guards_that_objected(plain: Shop) -> None:
+    look = ["sync", f"git+file://{plain.here}?ref=main&path=rules.yaml", "--once"]
+    ok(plain.run(*look))
+    plain.commit(5000, "Open the gates")
+    assert f"--store file://{plain.here}/lists?format=json" in plain.run(*look).err.replace("'", "")
+    assert ' --allow-jump --reason "why"' in plain.run(*look).err
+
+
+def test_a_look_at_what_was_rolled_back_names_the_release(here: Path, sentinelctl: Run) -> None:
+    (here / "repo").mkdir()
+    git(here / "repo", "init", "-qb", "main")
+    git(here / "repo", "commit", "-q", "--allow-empty", "-m", "Begin")
+    made = Shop(here, f"git+file://{here}/repo?ref=main&path=sentinel-rules.yaml", sentinelctl)
+    look = ["sync", f"git+file://{here}?ref=main&path=rules.yaml", "--once", "--drift", "heal"]
+    ok(made.run(*look))
+    made.commit(25, "Raise it")
+    ok(made.run(*look))
+    ok(made.run("rules", "rollback", "--reason", "queues grew", "--yes"))
+    refused = made.run(*look)
+    assert refused.code == Exit.REFUSED
+    (held,) = json.loads(ok(made.run("rules", "quarantine", "-o", "json")).out)["quarantined"]
+    assert f"next: sentinelctl rules release {held['digest'][:12]} --store" in refused.err
+    assert "--allow-" not in refused.err
 
 
 def test_a_look_at_a_store_that_is_down_ends_as_other_commands_do(plain: Shop) -> None:

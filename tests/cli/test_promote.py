@@ -122,6 +122,9 @@ def test_a_plan_is_saved_and_applied_as_any_other(plain: Two) -> None:
     assert not (plain.here / "prod.yaml").exists()
     ok(plain.run("rules", "apply", "release.plan", "--yes", "--context", "prod"))
     assert plain.standing("prod")["payment_invoke"] == 21
+    again = ok(plain.run("rules", "promote", "staging", "prod", "-o", "again.plan")).err
+    assert "Nothing to do: these rules stand there." in again
+    assert "Carry it out" not in again
     (plain.here / "prod.yaml").write_text("flowRules: []\n", encoding="utf-8")
     assert plain.run("rules", "apply", "release.plan", "--yes", "--context", "prod").code == 5
 
@@ -171,3 +174,20 @@ def test_kinds_of_several_commits_name_each_of_them(here: Path, sentinelctl: Run
         assert "of Ada Example" in each["reason"]
         assert ": first; " in each["reason"] or ": second; " in each["reason"]
         assert each["reason"].endswith("(promoted from staging)")
+
+
+def test_a_kind_that_is_written_alone_keeps_its_own_author(here: Path, sentinelctl: Run) -> None:
+    etcd.needed()
+    own = here.parent.name
+    two = Two(here, (etcd.shared().uri(f"/from/{own}"), etcd.shared().uri(f"/to/{own}")), sentinelctl)
+    degrade = "degradeRules:\n  - {resource: payment_invoke, grade: slow_ratio, count: 500, timeWindow: 5}\n"
+    two.commit(RULES + degrade, "Both\n\nReason: first")
+    ok(two.run("rules", "publish", "--context", "staging", "--yes"))
+    ok(two.run("rules", "promote", "staging", "prod", "--yes"))
+    commit = two.commit(RULES.replace("20", "25") + degrade, "Raise it\n\nReason: second")
+    ok(two.run("rules", "publish", "--context", "staging", "--yes"))
+    ok(two.run("rules", "promote", "staging", "prod", "--yes"))
+    found = json.loads(ok(two.run("rules", "show", "-o", "json", "--context", "prod", "--kind", "flow")).out)
+    (stands,) = found["revisions"]
+    assert stands["author"] == "Ada Example <ada@example.org>"
+    assert (stands["reason"], stands["commitHash"]) == ("second (promoted from staging)", commit)

@@ -75,6 +75,23 @@ def test_a_guard_refuses_and_is_overruled_with_a_reason_that_is_kept(shop: Shop)
         assert found["reason"] == "load test (overruled: jump)"
 
 
+def test_a_check_that_is_not_installed_cannot_be_overruled(plain: Shop) -> None:
+    ended = plain.run("rules", "publish", "--yes", "--allow-check", "nosuch", "--reason", "just in case")
+    assert ended.code == Exit.USAGE
+    assert "there is no check nosuch" in ended.err
+    assert "no checks are installed here" in ended.err
+
+
+def test_a_flag_that_was_not_needed_has_overruled_nothing(shop: Shop) -> None:
+    ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--allow-shrink", "--reason", "just in case"))
+    shop.commit(500, "Open the gates")
+    if has_provenance(shop):
+        assert shop.standing()["reason"] == "just in case"
+    ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--allow-shrink", "--reason", "load test"))
+    if has_provenance(shop):
+        assert shop.standing()["reason"] == "load test (overruled: jump)"
+
+
 def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
     commit = git(shop.here, "rev-parse", "HEAD")
     ok(shop.run("rules", "publish", "--yes"))
@@ -201,8 +218,17 @@ def test_a_plan_for_another_environment_is_applied_there(plain: Shop) -> None:
 
 def test_a_plan_with_nothing_to_do_is_one_too(plain: Shop) -> None:
     ok(plain.run("rules", "publish", "--yes"))
-    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    planned = ok(plain.run("rules", "plan", "-o", "x.plan"))
+    assert planned.err.endswith("Saved to x.plan. There is nothing to carry out.\n")
     assert "Nothing to do" in ok(plain.run("rules", "apply", "x.plan", "--yes")).err
+
+
+def test_a_plan_of_what_is_not_committed_says_that_publishing_it_needs_a_reason(plain: Shop) -> None:
+    note = 'note: it is not as it was committed: commit it, or publish it with --reason "why"'
+    assert note not in ok(plain.run("rules", "plan")).err
+    plain.write(25)
+    assert note in ok(plain.run("rules", "plan")).err
+    assert note not in ok(plain.run("rules", "plan", "--reason", "sale")).err
 
 
 def test_a_dry_run_says_that_a_plan_is_stale(plain: Shop) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from sentinel_core import datasources
 from sentinel_core.cli.exits import Exit
-from tests.cli.conftest import RULES, Run, Shop, git, ok
+from sentinel_core.datasources.contract import Writable
+from sentinel_core.rules import Provenance, Revision
+from tests.cli.conftest import RULES, Run, Shop, git, ok, shop_with
 
 
 def test_a_look_ends_with_what_it_found(plain: Shop) -> None:
@@ -50,6 +56,31 @@ def test_a_branch_for_a_review_is_another_than_the_one_that_is_followed(plain: S
     for name in ("@", "refs/heads/x", "HEAD"):
         assert plain.run("sync", git_uri, "--once", "--drift", "adopt", "--branch", name).code in {64, 78}
     assert git(plain.here, "for-each-ref", "--format=%(refname) %(objectname)") == f"refs/heads/main {before}"
+
+
+def test_what_was_published_by_hand_is_known_when_an_edit_is_adopted(here: Path, sentinelctl: Run) -> None:
+    shop = shop_with("etcd", here, sentinelctl)
+    look = ["sync", f"git+file://{here}?ref=main&path=rules.yaml", "--once", "--drift", "adopt"]
+    ok(shop.run("rules", "publish", "--yes"))
+    with closing(datasources.open(shop.store)) as store:
+        for old, new in (("20", "25"), ("25", "30")):
+            (item,) = store.items(["flow"])
+            reading = store.read(item)
+            assert isinstance(reading, Revision)
+            edited = replace(reading.texts[0], content=reading.texts[0].content.replace(old.encode(), new.encode()))
+            assert isinstance(store, Writable)
+            store.write(item, [edited], expected=reading.version, provenance=Provenance())
+            assert "adopted" in ok(shop.run(*look)).out
+            assert (here / "rules.yaml").read_text() == RULES.replace("20", new)
+
+
+def test_an_edit_that_is_not_adopted_is_imported_or_undone(plain: Shop) -> None:
+    git_uri = f"git+file://{plain.here}?ref=main&path=rules.yaml"
+    (plain.here / "lists/sentinel-flow-rules.json").write_text("[]")
+    told = plain.run("sync", git_uri, "--once", "--drift", "adopt")
+    assert (told.code, "not adopted: " in told.out) == (Exit.DIFFERENCES, True)
+    assert "next: sentinelctl rules import --store " in told.err
+    assert "or: sentinelctl rules publish " in told.err
 
 
 def test_it_goes_on_until_it_is_interrupted_and_tells_what_is_new(plain: Shop, process: Run) -> None:

@@ -119,7 +119,16 @@ def test_what_stands_already_is_waited_for_too(fleet: Fleet, sentinelctl: Run) -
     assert tells_what_it_runs(sentinelctl, "pod-1")
     again = ok(sentinelctl("rules", "publish", "--yes", "--reason", "first", "--wait"))
     assert "Nothing to do" in again.err
-    assert "1 of 1 instance run" in again.err
+    assert "1 of 1 instance runs it" in again.err
+
+
+def test_what_was_written_is_told_before_the_wait(fleet: Fleet, sentinelctl: Run, process: Run) -> None:
+    ok(sentinelctl("rules", "publish", "--yes", "--reason", "first"))
+    fleet.starts("pod-1")
+    assert tells_what_it_runs(sentinelctl, "pod-1")
+    fleet.write(25)
+    ended = ok(process(script="$SENTINELCTL rules publish --yes --reason sale --wait --timeout 20s 2>&1"))
+    assert ended.out.index("written ") < ended.out.index("of 1 instance runs it")
 
 
 def test_who_does_not_come_is_named_and_the_code_is_6(fleet: Fleet, sentinelctl: Run) -> None:

@@ -15,7 +15,7 @@ from sentinel_core.datasources import MemorySource, Readable
 from sentinel_core.freeze import Freeze
 from sentinel_core.publishing.quarantine import Quarantined, add
 from sentinel_core.publishing.sync import Synced, sync
-from sentinel_core.rules import Provenance, RuleSet, SourceText, parse_rules
+from sentinel_core.rules import Provenance, Revision, RuleSet, SourceText, parse_rules
 from sentinel_core.rules.three_way import Collision, merge_changes
 from sentinel_core.settings import Guards, Owner
 from tests.publishing.test_sync import BACK, BY_HAND, SETTINGS, Repository, standing
@@ -240,6 +240,37 @@ def test_rules_of_which_no_common_state_is_known_are_left_to_people(origin: Orig
     found = look(origin, store)
     assert found.state == "drifted"
     assert "decide once, by sentinelctl rules publish or sentinelctl rules import --commit" in found.text
+
+
+def test_what_somebody_published_from_git_is_what_both_sides_come_from(origin: Origin, store: MemorySource) -> None:
+    publish(store, two(5), origin.git("rev-parse", "main"))
+    put(store, two(7))
+    assert look(origin, store).state == "adopted"
+    assert origin.rules() == RULES.replace("count: 5", "count: 7")
+    put(store, two(8))
+    assert look(origin, store).state == "adopted", "what was adopted is newer than what was published"
+    assert origin.rules() == RULES.replace("count: 5", "count: 8")
+
+
+def test_what_was_published_since_the_last_look_is_what_both_sides_come_from(
+    origin: Origin, store: MemorySource
+) -> None:
+    look(origin, store)
+    commit = origin.commit(RULES.replace("count: 5", "count: 6"), "Raise a")
+    origin.push()
+    publish(store, two(6), commit)
+    put(store, two(7))
+    assert look(origin, store).state == "adopted"
+    assert origin.rules() == RULES.replace("count: 5", "count: 7")
+
+
+def publish(store: MemorySource, content: bytes, commit: str) -> None:
+    """As `rules publish` does it."""
+    (item,) = store.items(["flow"])
+    reading = store.read(item)
+    expected = reading.version if isinstance(reading, Revision) else None
+    texts = (SourceText(item.key, content, "json"),)
+    store.write(item, texts, expected=expected, provenance=Provenance(channel="git", commit_hash=commit))
 
 
 def test_a_commit_that_was_overtaken_is_made_on_top_of_the_other(

@@ -245,6 +245,9 @@ def test_the_check_of_the_documentation_works_when_it_is_installed(tmp_path: Pat
     done = publish(tmp_path, "--reason", "sale", "--allow-check", "two-digits")
     assert done.returncode == 0, done.stderr
     assert "guard check is overruled: two-digits: a has a limit of 100" in done.stderr
+    mistyped = publish(tmp_path, "--reason", "sale", "--allow-check", "two-digit")
+    assert mistyped.returncode == 64, mistyped.stderr
+    assert "there is no check two-digit; did you mean two-digits?" in mistyped.stderr
     shop(tmp_path, 99)
     assert publish(tmp_path, "--reason", "back").returncode == 0
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sentinel_core.freeze import Freeze, frozen, said
+from sentinel_core.freeze import ENDLESS, Freeze, frozen, said
 
 
 def window(**fields: Any) -> Freeze:
@@ -114,9 +114,28 @@ def test_a_weekly_window_keeps_its_hour_over_a_change_of_clocks() -> None:
 def test_the_windows_that_hold_are_told_with_their_end_in_their_own_zone() -> None:
     ((found, end),) = frozen([WEEKEND, SALE], "prod", at("2026-11-11T00:00:00+00:00"))
     assert found is SALE
-    assert said(end) == "Thu 2026-11-12 09:00 +08:00 (Asia/Shanghai)"
+    assert said(end) == "until Thu 2026-11-12 09:00 +08:00 (Asia/Shanghai)"
     once = window(from_="2026-11-10T18:00+08:00", to="2026-11-12T09:00+08:00")
-    assert said(once.until(at("2026-11-11T00:00+00:00"), "x") or at("2000-01-01")) == "Thu 2026-11-12 09:00 +08:00"
+    assert (
+        said(once.until(at("2026-11-11T00:00+00:00"), "x") or at("2000-01-01")) == "until Thu 2026-11-12 09:00 +08:00"
+    )
+
+
+ALWAYS = [{"days": "mon-sun"}, {"days": "mon-sun", "hours": "00:00-24:00"}, {"from_": "mon 00:00", "to": "sun 24:00"}]
+
+
+@pytest.mark.parametrize("fields", ALWAYS)
+@pytest.mark.parametrize("now", ["2026-11-29T23:59:59+00:00", "2026-11-30T06:00:30+00:00", "2026-10-24T06:00+00:00"])
+def test_one_that_holds_all_week_long_has_no_end(fields: dict[str, Any], now: str) -> None:
+    for zone in ("UTC", "Europe/Berlin"):
+        end = window(zone=zone, **fields).until(at(now), "prod")
+        assert end == ENDLESS
+        assert said(end) == "and no end is set"
+
+
+def test_one_that_pauses_for_a_minute_a_week_has_an_end() -> None:
+    made = window(from_="mon 00:00", to="sun 23:59", zone="UTC")
+    assert made.until(at("2026-11-30T06:00+00:00"), "prod") == at("2026-12-06T23:59+00:00")
 
 
 def test_dates_that_yaml_has_read_already_are_taken() -> None:
