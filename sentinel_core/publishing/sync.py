@@ -26,7 +26,7 @@ from sentinel_core.datasources.contract import (
     SourceConflict,
     SourceMisconfigured,
 )
-from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits
+from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits, one_line, said_by
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
 from sentinel_core.publishing.checks import CheckContext, ask, installed
 from sentinel_core.publishing.holding import held
@@ -315,10 +315,9 @@ def _name(item: Item) -> str:
 
 def _edit(item: Item, reading: Revision) -> str:
     provenance = reading.provenance
-    who = provenance.author or provenance.published_by or "somebody"
     what = "rolled back" if provenance.rollback_of else "edited"
-    why = f": {provenance.reason}" if provenance.reason else ""
-    return f"{_name(item)} {what} by {who} ({provenance.channel}){why}"
+    why = f": {one_line(provenance.reason)}" if provenance.reason else ""
+    return f"{_name(item)} {what} by {said_by(provenance)}{why}"
 
 
 def _learn(store: Readable, sets: Mapping[Kind, RuleSet], commit: str) -> None:
