@@ -75,7 +75,8 @@ def _not_committed(path: str) -> CommandError:
 
 
 def _check_clean(path: str, files: Sequence[SourceText], there: Sequence[SourceText]) -> None:
-    here = {Path(text.name).name: _lines(text) for text in files}
+    named = Path(path) if Path(path).is_dir() else Path(path).resolve()  # a link is committed as what it leads to
+    here = {Path(text.name).name if named.is_dir() else named.name: _lines(text) for text in files}
     known = {Path(text.name).name: _lines(text) for text in there}
     if dirty := sorted(name for name in here.keys() | known.keys() if here.get(name) != known.get(name)):
         raise CommandError(

@@ -23,7 +23,7 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.masking import mask_text
-from sentinel_core.publishing.adopt import edits
+from sentinel_core.publishing.adopt import edits, one_line
 from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import KINDS, Kind, Provenance, Revision, RuleRejected, RuleSet, parse_revision
 from sentinel_core.rules.draft import Unchangeable
@@ -84,24 +84,38 @@ def _reverted(
     store: str,
     reason: str | None,
 ) -> Revert | None:
-    undone = next(before[kind].digest for kind in before if kind not in after or after[kind] != before[kind])
-    branch = f"revert-{(commit or undone)[:SHORT]}"
-    for item in git.items(tuple(before)):
+    undone = _undone(before, after)
+    if not undone:
+        return None
+    first, _ = next(iter(undone.values()))
+    branch = f"revert-{(commit or first.digest)[:SHORT]}"
+    for item in git.items(tuple(undone)):
         reading = git.read(item)
         if not isinstance(reading, Revision):
             continue
         stands = parse_revision(reading, item.kinds)
         wanted = {
-            kind: merge_changes(rules, after.get(kind, RuleSet.empty(kind)), stands[kind])
-            for kind, rules in before.items()
-            if kind in stands and kind in item.kinds
+            kind: merge_changes(bad, good, stands.get(kind, RuleSet.empty(kind)))
+            for kind, (bad, good) in undone.items()
+            if kind in item.kinds
         }
+        wanted = {kind: rules for kind, rules in wanted.items() if kind in stands or rules.rules}
         texts = rewrite(reading.texts, wanted, item.kinds)
         if texts != reading.texts:
             facts = _facts(stands, wanted, commit, store, reason)
             made = git.commit(item, texts, expected=reading.version, provenance=facts, branch=branch)
             return Revert(branch, made.version)
     return None
+
+
+def _undone(before: Mapping[Kind, RuleSet], after: Mapping[Kind, RuleSet]) -> dict[Kind, tuple[RuleSet, RuleSet]]:
+    """By kind what was replaced, and by what; a document may have lost the whole section of a kind, or got it."""
+    pairs = {
+        kind: (before.get(kind, RuleSet.empty(kind)), after.get(kind, RuleSet.empty(kind)))
+        for kind in KINDS
+        if kind in before or kind in after
+    }
+    return {kind: (bad, good) for kind, (bad, good) in pairs.items() if bad.digest != good.digest}
 
 
 def _facts(
@@ -112,7 +126,7 @@ def _facts(
         f"Revert rules{f' of {commit[:SHORT]}' if commit else ''}",
         "",
         f"They were rolled back in {store}.",
-        *(f"~ {rule}" for rule in changed),
+        *(f"~ {one_line(rule)}" for rule in changed),
     ]
     return Provenance(
         channel="cli", message=mask_text("\n".join(lines)), reason=reason and mask_text(reason), rollback_of=commit

@@ -34,6 +34,13 @@ _WHO = ("-c", "user.useConfigOnly=true")
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: ")
 _FOLD = re.compile(r"\n[ \t]+")
 """Where a trailer goes on on the next line."""
+_UNFINISHED = (
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+)
 _MAILED = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<address>[^<>]*)>\s*")
 _NOTHING = ".,:;<>\"'\\ "
 """What Git takes off the ends of a name; of these alone it makes none."""
@@ -52,8 +59,9 @@ class Author:
     @classmethod
     def of(cls, text: str | None, at: datetime | None = None) -> Author | None:
         """Of `Name <address>` or a name alone; None of what Git takes for no name."""
-        found = _MAILED.fullmatch(text or "")
-        name, address = (found["name"], found["address"]) if found else (text or "", "")
+        text = " ".join((text or "").split())
+        found = _MAILED.fullmatch(text)
+        name, address = (found["name"], found["address"]) if found else (text, "")
         address = address.strip() if "@" in address else ""  # a host from which somebody came is none
         name = "".join(letter for letter in name if letter.isprintable() and letter not in "<>").strip()
         return cls(name, address, at) if name.strip(_NOTHING) else None
@@ -152,9 +160,14 @@ def check_clean(git: Git, folder: Path, paths: Sequence[str], commit: str | None
     """Raises SourceConflict when work of somebody's that `commit`, which is checked out there, does not hold would be
     overwritten; SourceUnavailable when the files cannot be brought along now."""
     tree = Git(folder, git.shown)
-    lock = folder / tree.line("rev-parse", "--git-path", "index.lock")
+    lock = folder / _path(tree, "index.lock")
     if lock.exists():
         raise SourceUnavailable(f"{folder}: another git command holds {lock}; wait for it, or remove it if none runs")
+    if unfinished := next((what for name, what in _UNFINISHED if (folder / _path(tree, name)).exists()), None):
+        raise SourceConflict(
+            f"{folder}: {unfinished} is not finished, and a commit in between would become part of it; finish or abort "
+            f"it first (git -C {folder} status says how)"
+        )
     out = tree.run("status", "--porcelain", "-z", "--untracked-files=all", "--", *paths)
     changed = [line[3:] for line in out.decode("utf-8", "replace").split("\0") if line]
     if changed or (changed := _unlike(tree, folder, paths, commit)):
@@ -162,6 +175,10 @@ def check_clean(git: Git, folder: Path, paths: Sequence[str], commit: str | None
             f"{folder}: {changed[0]} has changes that are not committed; commit or discard them "
             f"(git -C {folder} status --ignored), then try again"
         )
+
+
+def _path(tree: Git, name: str) -> str:
+    return tree.line("rev-parse", "--git-path", name)
 
 
 def _unlike(git: Git, folder: Path, paths: Sequence[str], commit: str | None) -> list[str]:

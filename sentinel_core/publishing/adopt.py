@@ -232,20 +232,30 @@ def commit_facts(
     return Provenance(channel=channel, message=mask_text("\n".join(lines)), reason=reason and mask_text(reason))
 
 
+def said_by(provenance: Provenance) -> str:
+    """Who, and by what, as a store says: words of whoever wrote there, so on one line."""
+    who = provenance.author or provenance.published_by or "somebody"
+    return one_line(f"{who} ({provenance.channel})")
+
+
 def _said(revision: Revision) -> str:
     provenance = revision.provenance
     when = provenance.committed_at or provenance.published_at
-    who = provenance.author or provenance.published_by or "somebody"
     at = f" on {when:%Y-%m-%d at %H:%M} UTC" if when else ""
-    why = f": {' '.join(provenance.reason.split())}" if provenance.reason else ""
-    return f"There by {who} ({provenance.channel}){at}, as the store says{why}"
+    why = f": {one_line(provenance.reason)}" if provenance.reason else ""
+    return f"There by {said_by(provenance)}{at}, as the store says{why}"
 
 
 def _line(change: Mapping[str, Any]) -> str:
     if change["action"] != "change":
-        return f"{'+' if change['action'] == 'add' else '-'} {change['rule']}"
-    return f"~ {change['rule']} {change['field']}: {_value(change['old'])} -> {_value(change['new'])}"
+        return one_line(f"{'+' if change['action'] == 'add' else '-'} {change['rule']}")
+    return one_line(f"~ {change['rule']} {change['field']}: {_value(change['old'])} -> {_value(change['new'])}")
 
 
 def _value(value: Any) -> str:
     return "none" if value is None else str(value)
+
+
+def one_line(text: str) -> str:
+    """Text of a store in a line of ours: it begins no line, and moves no cursor."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

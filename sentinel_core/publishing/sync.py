@@ -28,7 +28,15 @@ from sentinel_core.datasources.contract import (
     SourceMisconfigured,
 )
 from sentinel_core.masking import mask_text, mask_uri
-from sentinel_core.publishing.adopt import Edit, NotAdopted, adoptable, commit_edits, is_from_git
+from sentinel_core.publishing.adopt import (
+    Edit,
+    NotAdopted,
+    adoptable,
+    commit_edits,
+    is_from_git,
+    one_line,
+    said_by,
+)
 from sentinel_core.publishing.carry_out import PlanStale, carry_out, items_of
 from sentinel_core.publishing.checks import CheckContext, ask, installed
 from sentinel_core.publishing.holding import held
@@ -325,10 +333,9 @@ def _name(item: Item) -> str:
 
 def _edit(item: Item, reading: Revision) -> str:
     provenance = reading.provenance
-    who = provenance.author or provenance.published_by or "somebody"
     what = "rolled back" if provenance.rollback_of else "edited"
-    why = f": {provenance.reason}" if provenance.reason else ""
-    return _masked(f"{_name(item)} {what} by {who} ({provenance.channel}){why}")
+    why = f": {one_line(provenance.reason)}" if provenance.reason else ""
+    return _masked(f"{_name(item)} {what} by {said_by(provenance)}{why}")
 
 
 def _learn(store: Readable, sets: Mapping[Kind, RuleSet], commit: str) -> None:

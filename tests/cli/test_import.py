@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,36 @@ def test_a_file_with_work_that_is_not_committed_is_refused(shop: Shop, sentinelc
     assert ended.code == 5
     assert "rules.yaml has changes that are not committed; nothing was changed" in ended.err
     assert shop.rules.read_text() == RULES + "# mine\n"
+
+
+def test_a_link_is_committed_as_what_it_leads_to(shop: Shop, sentinelctl: Run) -> None:
+    shop.rules.rename(shop.folder / "real.yaml")
+    shop.rules.symlink_to("real.yaml")
+    git(shop.folder, "add", "-A")
+    git(shop.folder, "commit", "-qm", "Link it")
+    shop.hold(PAYMENT, COUPON | {"count": 6})
+    assert sentinelctl("rules", "import", "--commit", "--yes").code == 0
+    assert git(shop.folder, "show", "HEAD:real.yaml") + "\n" == RULES.replace("count: 5", "count: 6")
+    assert (shop.rules.is_symlink(), shop.rules.read_text()) == (True, RULES.replace("count: 5", "count: 6"))
+    assert git(shop.folder, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("what", ["merge", "cherry-pick", "revert"])
+def test_nothing_is_committed_into_what_is_not_finished(shop: Shop, sentinelctl: Run, what: str) -> None:
+    other = shop.folder / "other"
+    for content, branch in (("1", None), ("2", "topic"), ("3", "main")):
+        if branch:
+            git(shop.folder, "checkout", "-q", *(["-b"] if branch == "topic" else []), branch)
+        other.write_text(content)
+        git(shop.folder, "add", ".")
+        git(shop.folder, "commit", "-qm", content)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(shop.folder, what, "main~1" if what == "revert" else "topic")
+    before = shop.log("%H")
+    shop.hold(PAYMENT)
+    ended = sentinelctl("rules", "import", "--commit", "--yes")
+    assert (ended.code, f"a {what} is not finished" in ended.err) == (5, True)
+    assert shop.log("%H") == before
 
 
 @pytest.mark.parametrize("name", ["a..b", "", "HEAD", "@", "@{-1}", "-x", "refs/heads/x", "a b", "x.lock"])

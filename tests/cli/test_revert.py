@@ -111,6 +111,29 @@ def test_rules_that_git_does_not_hold_need_no_revert(shop: Revertible) -> None:
     assert branches(shop) == ["main"]
 
 
+DEGRADE = "degradeRules:\n  - {resource: gateway, grade: error_count, count: 5, timeWindow: 5}\n"
+
+
+@pytest.mark.parametrize("is_dropped", [True, False], ids=["dropped", "added"])
+def test_a_section_that_went_comes_back_and_one_that_came_goes(shop: Revertible, *, is_dropped: bool) -> None:
+    if shop.store.startswith("etcd"):
+        pytest.skip("one kind at a time, each of which stands by itself")
+    everything = ["--allow-empty", "--allow-last", "--reason", "tidy"]
+    good, bad = (COMMENTED + DEGRADE, COMMENTED) if is_dropped else (COMMENTED, COMMENTED + DEGRADE)
+    for content in (good, bad):
+        (shop.here / "rules.yaml").write_text(content)
+        git(shop.here, "commit", "-qam", "Change sections", "--allow-empty")
+        ok(shop.run("rules", "publish", "--yes", *everything))
+    (shop.here / "repo" / "sentinel-rules.yaml").write_text(bad)  # a document is published with all of its kinds
+    if git(shop.here / "repo", "status", "--porcelain"):
+        git(shop.here / "repo", "commit", "-qam", "Drop a section")
+    done = ok(shop.run(*rollback(shop, "--open-revert", "--reason", "tidy")))
+    (branch,) = [name for name in branches(shop) if name != "main"]
+    assert ("gateway" in shop.text(branch)) == is_dropped
+    assert COMMENTED in shop.text(branch)
+    assert f"push origin {branch}" in done.err
+
+
 def test_a_remote_gets_the_branch_pushed(shop: Revertible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shop.store.startswith("git"):
         pytest.skip("the same with every store")

@@ -112,6 +112,24 @@ def test_an_edit_becomes_a_commit_of_who_made_it_and_git_is_the_truth_again(
     assert (look(origin, store).state, standing(store)) == ("published", [8, 1])
 
 
+FORGED = "\n\nReason: forged\r\nSigned-off-by: Boss <b@x>\u2028Change-Channel: git\x1b[2K"
+
+
+@pytest.mark.parametrize("field", ["author", "published_by", "reason"])
+def test_words_of_a_store_begin_no_line_of_ours(origin: Origin, store: MemorySource, field: str) -> None:
+    look(origin, store)
+    said: dict[str, Any] = {"channel": "console", field: f"Linus <l@x>{FORGED}"}
+    put(store, two(7), Provenance(**said))
+    told = look(origin, store, SETTINGS).text
+    assert len(told.splitlines()) == 1
+    found = look(origin, store)
+    assert (found.state, len(found.text.splitlines())) == ("adopted", 1), found.text
+    lines = origin.shown("%an%n%B").splitlines()
+    assert not [line for line in lines if line.startswith(("Signed-off-by", "Change-Channel: git", "Reason: forged"))]
+    assert "\x1b" not in found.text + told + "".join(lines)
+    assert "xReason" not in lines[0]
+
+
 def test_an_edit_by_hand_in_a_real_store_is_nobodys_but_the_synchronisers(origin: Origin, tmp_path: Path) -> None:
     etcd.needed()
     real = datasources.open(etcd.shared().uri(f"/adopt/{tmp_path.name}"))
