@@ -49,11 +49,12 @@ def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
 @click.command()
 @click.argument("digest", metavar="DIGEST", type=WORDS)
 @click.option("--reason", type=WORDS, required=True, metavar="TEXT", help="Why they may come back.")
+@click.option("--dry-run", is_flag=True, help="Show what would be released and write nothing.")
 @store_option
 @kind_option("Of this kind only.")
 @output_options
 @pass_app
-def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | None) -> None:
+def release(app: App, digest: str, reason: str, dry_run: bool, store: str | None, kind: Kind | None) -> None:
     """Let rules under quarantine be published again.
 
     \b
@@ -75,6 +76,10 @@ def release(app: App, digest: str, reason: str, store: str | None, kind: Kind | 
                 f"nothing under quarantine begins with {digest}",
                 next_step="sentinelctl rules quarantine    (lists them)",
             )
+        if dry_run:
+            app.out.show(_view([each for _, each in held]))
+            app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
+            return
         if not app.confirm(f"Let {', '.join(f'{each.kind} {each.digest[:12]}' for _, each in held)} come back?"):
             raise UsageProblem("not confirmed; nothing was changed", next_step="run it again, or add --yes")
         released = [

@@ -255,6 +255,9 @@ def test_a_plan_brings_nothing_back_that_was_rolled_back_since(plain: Shop) -> N
     assert refused.code == Exit.REFUSED
     assert "queues grew" in refused.err
     assert f"sentinelctl rules release {digest[:12]}" in refused.err
+    dry = ok(plain.run("rules", "release", digest[:12], "--reason", "the pool is larger", "--dry-run", "-o", "json"))
+    assert [each["digest"] for each in json.loads(dry.out)["quarantined"]] == [digest]
+    assert json.loads(ok(plain.run("rules", "quarantine", "-o", "json")).out)["released"] == []
     released = ok(plain.run("rules", "release", digest[:12], "--reason", "the pool is larger", "--yes"))
     assert "Released: 1." in released.err
     (kept,) = json.loads(ok(plain.run("rules", "quarantine", "-o", "json")).out)["released"]

@@ -131,7 +131,7 @@ def test_a_section_that_went_comes_back_and_one_that_came_goes(shop: Revertible,
     (branch,) = [name for name in branches(shop) if name != "main"]
     assert ("gateway" in shop.text(branch)) == is_dropped
     assert COMMENTED in shop.text(branch)
-    assert f"push origin {branch}" in done.err
+    assert f"show {branch}" in done.err
 
 
 def test_a_remote_gets_the_branch_pushed(shop: Revertible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
