@@ -72,7 +72,9 @@ def _number(text: str) -> Scalar | Refused:
             return Refused("SR007", "is too large for a finite number", text, is_number=True)
         if _FLOAT.fullmatch(text):
             return value
-        return Refused("SR006", "is a number to some tools and a text to others", text, (f"{value:g}",), is_number=True)
+        shown = f"{value:g}"
+        plain = shown if "e" not in shown or "." in shown else shown.replace("e", ".0e")
+        return Refused("SR006", "is a number to some tools and a text to others", text, (plain,), is_number=True)
     if _NOT_FINITE.fullmatch(text):
         return Refused("SR007", "is not a finite number", text, is_number=True)
     return _ambiguity(text) or text

@@ -300,7 +300,7 @@ def test_a_push_that_a_hook_declines_is_denied(remote: Any) -> None:
         ("ops-li", "ops-li <>"),
         ("Bo Example <bo@example.org>", "Bo Example <bo@example.org>"),
         ("nacos <10.2.3.4>", "nacos <>"),
-        ("a\nb\x1b[31m <x@y>\nEvil: yes", "ab[31m x@yEvil: yes <>"),
+        ("a\nb\x1b[31m <x@y>\nEvil: yes", "a b[31m x@y Evil: yes <>"),
         ("...", None),
         ("", None),
         (None, None),

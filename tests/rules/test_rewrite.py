@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sentinel_core.rules import KINDS, Kind, Revision, RuleSet, SourceText, parse_revision, parse_rules
@@ -344,6 +345,7 @@ def test_rules_of_any_kinds_become_any_others_and_the_kinds_that_are_not_meant_s
             model_of(kind).document_key: [rule.to_json() for rule in each] for kind, each in wanted(before).items()
         }
         content = json.dumps(lists, ensure_ascii=False)
+        assume(not re.search(r"\de[-+]\d", content))  # in YAML a text to some tools, and refused
     texts = [text(content)]
     (new,) = rewrite(texts, wanted(then))
     digests = {kind: each.digest for kind, each in sets_of([new]).items()}

@@ -117,6 +117,15 @@ def test_all_scalar_faults_of_a_text_are_told_at_once(yaml_problems: Problems) -
     assert found == [("SR006", 2), ("SR006", 3), ("SR005", 4), ("SR007", 4)]
 
 
+@pytest.mark.parametrize(("written", "plain"), [("1e-09", "1.0e-09"), ("1e22", "1.0e+22"), ("1e3", "1000")])
+def test_a_number_that_some_take_for_a_text_is_shown_as_all_take_it(
+    yaml_problems: Problems, load_yaml: Callable[..., dict[str, RuleSet]], written: str, plain: str
+) -> None:
+    (problem,) = yaml_problems(f"flowRules: [{{resource: a, count: {written}, controlBehavior: rate_limiter}}]")
+    assert (problem.code, problem.message.rpartition("write ")[2]) == ("SR006", plain)
+    assert load_yaml(f"flowRules: [{{resource: a, count: {plain}, controlBehavior: rate_limiter}}]")["flow"].rules
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "[" * 500 + "]" * 500, '{"a":' * 3000, "[" * 40 + "]" * 40])
 def test_depth_is_bounded(json_problems: Problems, yaml_problems: Problems, text: str) -> None:
     assert json_problems("flow", text)[0].severity == "error"
