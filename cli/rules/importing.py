@@ -25,7 +25,8 @@ from sentinel_core.datasources import mask_uri
 from sentinel_core.datasources.atomic import replace_file
 from sentinel_core.datasources.contract import Written
 from sentinel_core.masking import mask_text
-from sentinel_core.publishing.adopt import author_of, commit_facts, edits
+from sentinel_core.publishing.adopt import author_of, commit_facts
+from sentinel_core.publishing.standing import changes_between
 from sentinel_core.rules import Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 from sentinel_core.rules.draft import Unchangeable
 from sentinel_core.rules.overlay import overlays_among
@@ -150,7 +151,7 @@ def taken_over(app: App, store: str, standing: Side, parts: Sequence[Part]) -> T
     sets = {kind: rules for kind, rules in standing.sets.items() if kind in known}
     differ = [rules for kind, rules in sets.items() if kind not in before or before[kind].digest != rules.digest]
     revisions = tuple(dict.fromkeys(rules.revision for rules in differ if rules.revision is not None))
-    return Taken(store, tuple(old), tuple(new), edits(before, sets), revisions)
+    return Taken(store, tuple(old), tuple(new), changes_between(before, sets), revisions)
 
 
 def _say_reach(app: App, path: str, kind: Kind | None, taken: Taken) -> None:
@@ -189,7 +190,7 @@ def _say_other(app: App, revision: Revision, texts: tuple[SourceText, ...], kind
             next_step=f"change {name} first, or make this change by hand",
             code=Exit.INVALID_RULES,
         ) from rejection
-    rules = dict.fromkeys(str(change["rule"]) for change in edits(before, after))
+    rules = dict.fromkeys(str(change["rule"]) for change in changes_between(before, after))
     if rules:
         app.out.say(f"note: this changes the environment {environment}, too: {', '.join(rules)}")
 

@@ -23,8 +23,8 @@ from sentinel_core.datasources.contract import (
 )
 from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.masking import mask_text
-from sentinel_core.publishing.adopt import edits, one_line
-from sentinel_core.publishing.standing import sets_of
+from sentinel_core.publishing.adopt import one_line
+from sentinel_core.publishing.standing import changes_between, sets_of
 from sentinel_core.rules import KINDS, Kind, Provenance, Revision, RuleRejected, RuleSet, parse_revision
 from sentinel_core.rules.draft import Unchangeable
 from sentinel_core.rules.rewrite import rewrite
@@ -121,7 +121,7 @@ def _undone(before: Mapping[Kind, RuleSet], after: Mapping[Kind, RuleSet]) -> di
 def _facts(
     stands: Mapping[Kind, RuleSet], wanted: Mapping[Kind, RuleSet], commit: str | None, store: str, reason: str | None
 ) -> Provenance:
-    changed: Sequence[str] = list(dict.fromkeys(str(change["rule"]) for change in edits(stands, wanted)))
+    changed: Sequence[str] = list(dict.fromkeys(str(change["rule"]) for change in changes_between(stands, wanted)))
     lines = [
         f"Revert rules{f' of {commit[:SHORT]}' if commit else ''}",
         "",

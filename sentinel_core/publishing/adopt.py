@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sentinel_core.audit.redact import Masker
 from sentinel_core.datasources import GitSource
 from sentinel_core.datasources.contract import (
     Absent,
@@ -21,7 +20,7 @@ from sentinel_core.datasources.git.commit import Author
 from sentinel_core.datasources.git.objects import CHANNELS
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing.quarantine import quarantined
-from sentinel_core.publishing.standing import digests_of, sets_of
+from sentinel_core.publishing.standing import changes_between, digests_of, sets_of
 from sentinel_core.rules import (
     KINDS,
     Kind,
@@ -30,7 +29,6 @@ from sentinel_core.rules import (
     RuleRejected,
     RuleSet,
     SourceText,
-    diff_rules,
     parse_revision,
 )
 from sentinel_core.rules.draft import Unchangeable
@@ -161,7 +159,7 @@ def commit_edits(
             item,
             texts,
             expected=reading.version,
-            provenance=commit_facts(store, edits(before, sets), revisions, None),
+            provenance=commit_facts(store, changes_between(before, sets), revisions, None),
             author=author_of(revisions),
             branch=branch if is_new else None,
         ).version
@@ -189,16 +187,6 @@ def _branch(git: GitSource, name: str) -> tuple[GitSource, bool]:
         raise SourceMisconfigured(f"{git.uri} is {name} itself; name another branch, or none to commit to it")
     found = git.on(name)
     return (found, False) if found.exists() else (git, True)
-
-
-def edits(old: Mapping[Kind, RuleSet], new: Mapping[Kind, RuleSet]) -> list[Mapping[str, Any]]:
-    """What differs in the kinds that `new` has, as change events carry it; hidden values are masked."""
-    masker = Masker()
-    return [
-        masker.change(change.to_json())
-        for kind, rules in new.items()
-        for change in diff_rules(old.get(kind, RuleSet.empty(kind)), rules)
-    ]
 
 
 def author_of(revisions: Iterable[Revision]) -> Author | None:

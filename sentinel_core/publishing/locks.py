@@ -23,6 +23,7 @@ from sentinel_core.datasources.contract import (
     SourceConflict,
     SourceMisconfigured,
 )
+from sentinel_core.publishing.notes import change_note
 
 NOTE = "lock"
 LONGEST_REASON = 1000
@@ -35,7 +36,6 @@ FORMAT_VERSION = 1
 LEASE_S = 30.0
 RENEW_S = 10.0
 _LOOK_S = 1.0
-_TRIES = 5
 _MOST_BROKEN = 20
 """Broken locks that are remembered an item."""
 
@@ -122,24 +122,18 @@ def take(
 ) -> bytes:
     """Writes the lock beside an item; the note as it stands then. A dead one is waited out, which may take half a
     minute: `told` hears of it. Raises LockHeld, DatasourceError."""
-    for tries_left in reversed(range(_TRIES)):
-        stands = source.note(item, NOTE)
+
+    def taken(stands: bytes | None) -> bytes:
         before = decoded(stands, item)
         broken = before.broken
         if before.lock is not None and before.lock.id != lock.id:
             wait_out(source, item, before.lock, clock, uri, told)
             over = Broken(before.lock, lock.holder, "it was dead", clock.wall())
             broken = (*broken, over)[-_MOST_BROKEN:] if before.lock.renewed else broken
-        note = encoded(Standing(lock, broken))
-        why = f"Lock by {lock.holder or 'somebody'} ({lock.command}{f': {lock.reason}' if lock.reason else ''})"
-        try:
-            source.write_note(item, NOTE, note, expected=stands, why=" ".join(why.split()))
-        except SourceConflict:
-            if not tries_left:
-                raise
-        else:
-            return note
-    raise AssertionError  # the last try has raised
+        return encoded(Standing(lock, broken))
+
+    why = f"Lock by {lock.holder or 'somebody'} ({lock.command}{f': {lock.reason}' if lock.reason else ''})"
+    return change_note(source, item, NOTE, taken, " ".join(why.split()))
 
 
 def wait_out(
@@ -195,24 +189,25 @@ def break_lock(
 def _end(
     source: Readable, items: Iterable[Item], id_: str, why: str, told: Callable[[Lock], Broken] | None
 ) -> list[Lock]:
-    ended: list[Lock] = []
     if not isinstance(source, HasNotes):
-        return ended
-    for item in items:
-        for tries_left in reversed(range(_TRIES)):
-            stands = source.note(item, NOTE)
-            before = decoded(stands, item)
-            if before.lock is None or before.lock.id != id_:
-                break
-            kept = (*before.broken, told(before.lock))[-_MOST_BROKEN:] if told else before.broken
-            try:
-                source.write_note(item, NOTE, encoded(Standing(None, kept)), expected=stands, why=why)
-            except SourceConflict:
-                if not tries_left:
-                    raise
-            else:
-                ended.append(before.lock)
-                break
+        return []
+    ended = [_end_one(source, item, id_, why, told) for item in items]
+    return [lock for lock in ended if lock is not None]
+
+
+def _end_one(source: HasNotes, item: Item, id_: str, why: str, told: Callable[[Lock], Broken] | None) -> Lock | None:
+    ended: Lock | None = None
+
+    def without(stands: bytes | None) -> bytes | None:
+        nonlocal ended
+        before = decoded(stands, item)
+        ended = before.lock if before.lock is not None and before.lock.id == id_ else None
+        if ended is None:
+            return None
+        kept = (*before.broken, told(ended))[-_MOST_BROKEN:] if told else before.broken
+        return encoded(Standing(None, kept))
+
+    change_note(source, item, NOTE, without, why)
     return ended
 
 

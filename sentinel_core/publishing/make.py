@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from sentinel_core.audit.redact import Masker
 from sentinel_core.datasources.contract import Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.names import DOCUMENT_NAME
 from sentinel_core.freeze import Freeze, frozen, said
+from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.checks import Check, CheckContext, ask, installed
 from sentinel_core.publishing.plan import Plan, Step, plan_id
 from sentinel_core.publishing.quarantine import quarantined
-from sentinel_core.publishing.standing import digests_of, sets_of
+from sentinel_core.publishing.standing import changes_between, digests_of, sets_of
 from sentinel_core.rules import (
     KINDS,
     Kind,
@@ -23,7 +23,6 @@ from sentinel_core.rules import (
     RuleRejected,
     RuleSet,
     SourceText,
-    diff_rules,
     parse_revision,
 )
 from sentinel_core.rules.guard import Objection, Policy, objections, unowned
@@ -196,12 +195,6 @@ def _step(
     if standing is not None and all(kind in standing and standing[kind].digest == sets[kind].digest for kind in sets):
         return None
     before = standing or {}
-    masker = Masker()
-    changes = [
-        masker.change(change.to_json())
-        for kind, rules in sets.items()
-        for change in diff_rules(before.get(kind, RuleSet.empty(kind)), rules)
-    ]
     whole = {**before, **sets}
     return Step(
         source=item.source,
@@ -209,7 +202,7 @@ def _step(
         expected=reading.version if isinstance(reading, Revision) else None,
         digests=digests_of(whole),
         texts=_texts(item, reading, whole, texts if whole.keys() == sets.keys() else ()),
-        changes=changes,
+        changes=changes_between(before, sets),
     )
 
 
@@ -252,8 +245,7 @@ def rolled_back(plan: Plan, source: Readable) -> list[Objection]:
     """What a plan would bring back although it was rolled back, maybe since the plan was made. Raises
     DatasourceError."""
     steps = {step.source: step for step in plan.steps}
-    items = [item for item in source.items(KINDS) if item.source in steps]
-    return [each for item in items for each in _quarantined(source, item, steps[item.source])]
+    return [each for item in items_of(plan, source) for each in _quarantined(source, item, steps[item.source])]
 
 
 def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:

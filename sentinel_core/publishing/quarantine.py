@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sentinel_core.datasources.contract import HasNotes, Item, Readable, SourceConflict, SourceMisconfigured
+from sentinel_core.datasources.contract import HasNotes, Item, Readable, SourceMisconfigured
+from sentinel_core.publishing.notes import change_note
 from sentinel_core.rules import Kind
 
 NOTE = "quarantine"
 FORMAT_VERSION = 1
-_TRIES = 5
 _MOST = 1000
 """Digests that are kept an item; the oldest go."""
 _MOST_RELEASED = 100
@@ -120,19 +120,12 @@ def take_back(source: Readable, item: Item, added: Sequence[Quarantined], why: s
 
 
 def _change(source: HasNotes, item: Item, change: Callable[[Note], Note], why: str) -> None:
-    for tries_left in reversed(range(_TRIES)):
-        stands = source.note(item, NOTE)
+    def changed(stands: bytes | None) -> bytes | None:
         before = _decoded(stands, item)
         after = change(before)
-        if after == before:
-            return
-        try:
-            source.write_note(item, NOTE, _encoded(after), expected=stands, why=why)
-        except SourceConflict:
-            if not tries_left:
-                raise
-        else:
-            return
+        return None if after == before else _encoded(after)
+
+    change_note(source, item, NOTE, changed, why)
 
 
 def _encoded(note: Note) -> bytes:

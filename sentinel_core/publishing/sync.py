@@ -188,12 +188,11 @@ def _compared(
     provenance = replace(
         revision.provenance, environment=settings.environment, published_by=settings.published_by, channel="git"
     )
+    whole = [each for item in files for each in item]
     proposal = make_plan(
         store,
         settings.uri,
-        Wanted(
-            f"git {commit[:12]}", sets, files[0] if len(files) == 1 else (), [each for item in files for each in item]
-        ),
+        Wanted(f"git {commit[:12]}", sets, files[0] if len(files) == 1 else (), whole),
         environment=settings.environment,
         provenance=replace(provenance, reason=provenance.reason or f"sync to {commit[:12]}"),
         policy=settings.policy,
@@ -211,7 +210,6 @@ def _compared(
     if edits and settings.drift == "report":
         return Synced("drifted", commit, told, changes)
     if edits and settings.drift == "adopt":
-        whole = [each for item in files for each in item]
         return _adopted(git, sets, whole, store, found, settings, now, Synced("drifted", commit, told, changes))
     if proposal.objections:
         told = _told(proposal.objections)
@@ -228,13 +226,14 @@ def _written(
     if edits:
         reason = f"back to {commit[:12]}, as committed ({'; '.join(edits)})"
         plan = replace(plan, provenance=replace(plan.provenance, reason=reason))
-    items = items_of(plan, store)
-    with held(store, plan.store, items, holder=settings.published_by, command="sync", reason=commit[:12]) as lock:
+    items = {item.source: item for item in items_of(plan, store)}
+    with held(
+        store, plan.store, [*items.values()], holder=settings.published_by, command="sync", reason=commit[:12]
+    ) as lock:
         outcomes = carry_out(plan, store, check=lock.check)
         for outcome in outcomes:
             if outcome.error is None and outcome.state != "not tried":
-                item = next(item for item in store.items(KINDS) if item.source == outcome.step.source)
-                _remember(store, item, outcome.step.digests, commit)
+                _remember(store, items[outcome.step.source], outcome.step.digests, commit)
     failed = next((each for each in outcomes if each.error is not None), None)
     if failed is not None:
         return Synced("failed", commit, f"not everything was written: {failed.error}", changes, failed.error)
@@ -244,7 +243,7 @@ def _written(
 
 def _edits(store: Readable, proposal: Proposal) -> list[Edit]:
     """What was edited in the store since rules of Git were published there."""
-    items = {item.source: item for item in store.items(KINDS)}
+    items = {item.source: item for item in items_of(proposal.plan, store)}
     found = []
     for step in proposal.plan.steps:
         item = items[step.source]
