@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,8 +14,8 @@ import click
 from sentinel_core.cli.app import App, env_option, output_options, pass_app
 from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem
 from sentinel_core.cli.sync import keeping, news, policy_options, tell
+from sentinel_core.cli.threads import run_until
 
-TELL_S = 10.0
 END_S = 5.0
 """How long an end waits for what is being written; what is not written then is by the next run."""
 Told = queue.SimpleQueue[Callable[[], None]]
@@ -61,7 +60,11 @@ def serve(
         _kept(app, git, store, interval, drift, branch, stop, told) as sync,
         _ingested(app, metrics, stop, told) as line,
     ):
-        _run(app, [work for work in (sync, line) if work is not None], stop, told)
+        works = [work for work in (sync, line) if work is not None]
+        try:
+            run_until(stop, works, partial(_talk, app, stop, told), end_s=END_S)
+        finally:
+            _say(told, 0)
     return Exit.DONE
 
 
@@ -97,21 +100,17 @@ def _ingested(app: App, metrics: str | None, stop: threading.Event, told: Told) 
     from sentinel_core.audit.ingest import Ingest
     from sentinel_core.audit.store import open_store
     from sentinel_core.cli.audit.common import kafka_settings
-    from sentinel_core.cli.audit.ingest import served, words_of
+    from sentinel_core.cli.audit.ingest import TELL_S, report, served, words_of
 
     target, topics = kafka_settings(app)
     with closing(open_store(app.settings.audit.store)) as store:
         line = Ingest(target, store, topics=topics, group=kafka.group)
 
-        def report() -> None:
-            said = ""
-            while not stop.wait(TELL_S):
-                if (words := words_of(line)) != said:
-                    said = words
-                    told.put(partial(app.out.say, words))
+        def say(words: str) -> None:
+            told.put(partial(app.out.say, words))
 
         def work() -> None:
-            threading.Thread(target=report, name="sentinel-serve-report", daemon=True).start()
+            threading.Thread(target=report, args=(line, stop, say, TELL_S), daemon=True).start()
             line.run(stop)
 
         with served(line, metrics):
@@ -120,33 +119,9 @@ def _ingested(app: App, metrics: str | None, stop: threading.Event, told: Told) 
         app.out.say(words_of(line))
 
 
-def _run(app: App, works: list[Callable[[], None]], stop: threading.Event, told: Told) -> None:
-    """Each on a thread of its own; the first that fails ends all, and its error is raised."""
-    failed: list[Exception] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 -- raised again below
-            failed.append(error)
-        finally:
-            stop.set()
-
-    threads = [threading.Thread(target=guarded, args=(work,), name="sentinel-serve", daemon=True) for work in works]
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    for thread in threads:
-        thread.start()
-    try:
-        while not stop.is_set() and not app.out.closed:
-            _say(told, 0.2)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(END_S)
-        _say(told, 0)
-        signal.signal(signal.SIGTERM, before)
-    if failed:
-        raise failed[0]
+def _talk(app: App, stop: threading.Event, told: Told) -> None:
+    while not stop.is_set() and not app.out.closed:
+        _say(told, 0.2)
 
 
 def _say(told: Told, wait_s: float) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from functools import partial
 
 import click
 
@@ -18,6 +18,7 @@ from sentinel_core.cli.audit.taken import take_file
 from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import plural
+from sentinel_core.cli.threads import run_until
 
 TELL_S = 10.0
 FIRST_TELL_S = 1.0
@@ -58,46 +59,22 @@ def ingest(app: App, until_idle: bool, metrics: str | None, file: str | None) ->
         with served(line, metrics):
             app.out.say(f"taking events from {target} into the audit store; Ctrl-C ends it")
             try:
-                _run(app, line, until_idle=until_idle)
+                stop = threading.Event()
+                take = partial(line.run, stop, until_idle=until_idle)
+                run_until(stop, [take], partial(report, line, stop, app.out.say), end_s=END_S)
             finally:
                 app.out.say(words_of(line))
     done = {name: value for name, value in asdict(line.status()).items() if name != "behind_s"}
     app.out.show(View(document=done, items=[done], names=[], lines=lambda _: iter(())))
 
 
-def _run(app: App, line: Ingest, *, until_idle: bool) -> None:
-    """On a thread of its own: a library that waits for a broker cannot hold up the end."""
-    stop = threading.Event()
-    raised: list[Exception] = []
-
-    def take() -> None:
-        try:
-            line.run(stop, until_idle=until_idle)
-        except Exception as error:  # noqa: BLE001 - raised again below
-            raised.append(error)
-        finally:
-            stop.set()
-
-    taking = threading.Thread(target=take, name="sentinel-audit-ingest", daemon=True)
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    taking.start()
-    try:
-        _tell(app, line, stop)
-    finally:
-        stop.set()
-        taking.join(END_S)
-        signal.signal(signal.SIGTERM, before)
-    if raised:
-        raise raised[0]
-
-
-def _tell(app: App, line: Ingest, stop: threading.Event) -> None:
-    """Says how it goes when that has changed."""
-    said, pause = "", FIRST_TELL_S
+def report(line: Ingest, stop: threading.Event, say: Callable[[str], None], first_s: float = FIRST_TELL_S) -> None:
+    """Says how it goes when that has changed, until `stop` is set."""
+    said, pause = "", first_s
     while not stop.wait(pause):
         if (words := words_of(line)) != said:
             said = words
-            app.out.say(words)
+            say(words)
         pause = TELL_S
 
 

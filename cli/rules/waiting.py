@@ -107,30 +107,30 @@ class Waiting:
 
     def for_steps(self, outcomes: Sequence[Outcome]) -> Convergence:
         """Until what a plan wrote runs; of a plan without steps, what stands."""
-        from sentinel_core.publishing.convergence import Target
-
-        stood = {(each.item, each.kind): each.digest for each in self._fleet.standing}
-        targets = [
-            Target(step.source, _event_source(step.texts, step.source, kind), kind, digest, outcome.version)
-            for outcome in outcomes
-            for step in [outcome.step]
-            for kind, digest in step.digests.items()
-            if stood.get((step.source, kind)) != digest or outcome.state == "already there"
-        ]
-        return self.until(targets if outcomes else list(self._fleet.standing))
+        if not outcomes:
+            return self.until(list(self._fleet.standing))
+        targets: list[Target] = []
+        for outcome in outcomes:
+            step, stood_already = outcome.step, outcome.state == "already there"
+            targets += self._targets(step.source, step.texts, step.digests, outcome.version, every=stood_already)
+        return self.until(targets)
 
     def for_revision(self, item: Item, texts: Any, digests: Mapping[str, str], version: str) -> Convergence:
         """Until the kinds of one written revision run that were others before."""
+        return self.until(self._targets(item.source, texts, digests, version))
+
+    def _targets(
+        self, source: str, texts: Any, digests: Mapping[str, str], version: str | None, *, every: bool = False
+    ) -> list[Target]:
+        """Of one item: the kinds that were others before, or `every` kind."""
         from sentinel_core.publishing.convergence import Target
 
-        stood = {(each.item, each.kind): each.digest for each in self._fleet.standing}
-        return self.until(
-            [
-                Target(item.source, _event_source(texts, item.source, kind), kind, digest, version)
-                for kind, digest in digests.items()
-                if stood.get((item.source, kind)) != digest
-            ]
-        )
+        stood = {each.kind: each.digest for each in self._fleet.standing if each.item == source}
+        return [
+            Target(source, _event_source(texts, source, kind), kind, digest, version)
+            for kind, digest in digests.items()
+            if every or stood.get(kind) != digest
+        ]
 
     def until(self, targets: Sequence[Target]) -> Convergence:
         """Looks again and again, and tells on stderr how it goes."""
