@@ -184,7 +184,7 @@ def _unnamed(seen: _Seen, origins: Mapping[str, int]) -> int:
 def _told(counts: Mapping[str, int], *, without: int = 0) -> dict[str, Any]:
     names = sorted(counts, key=lambda name: (-counts[name], name))
     return {
-        "calls": [{"name": name, "calls": counts[name]} for name in names[:MOST_PARTS]],  # a masker sees values alone
+        "calls": [{"name": name, "calls": counts[name]} for name in names[:MOST_PARTS]],
         "beyond": max(0, len(names) - MOST_PARTS),
         "without": without,
     }

@@ -14,7 +14,7 @@ import click
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError
 from sentinel_core.datasources.contract import HasHistory, Item, LooseVersions, Readable
-from sentinel_core.datasources.names import YAML_SUFFIXES
+from sentinel_core.datasources.names import DOCUMENT_NAME, YAML_SUFFIXES
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _texts(item: Item, sets: Mapping[Kind, RuleSet]) -> tuple[SourceText, ...]:
 
     if len(item.kinds) == 1:
         return tuple(SourceText(item.key, json_list(rules), "json") for rules in sets.values())
-    name = item.key if item.key.endswith(YAML_SUFFIXES) else "sentinel-rules.yaml"
+    name = item.key if item.key.endswith(YAML_SUFFIXES) else DOCUMENT_NAME
     return (SourceText(name, document(sets, name), "yaml"),)
 
 
