@@ -20,6 +20,7 @@ BUSY = (429, 502, 503, 504)
 _OLDEST = (7, 10)
 """Of Elasticsearch; every OpenSearch is newer."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+_ACTIONS_PAUSE_S = 0.05
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -72,6 +73,22 @@ class Client:
         fields = "filter_path=items.*.status,items.*._seq_no,items.*._primary_term,items.*.error"
         told = self.lines(f"/_bulk?{fields}", lines)
         return [result for item in told.get("items", ()) for result in item.values()]
+
+    def carry_out(self, lines: Sequence[str], fine: Collection[int], *, each: int = 2) -> None:
+        """Actions of `each` lines, in their order, and again those that the server was too busy for. `fine`: the status
+        of an action that is done."""
+        until, pause = time.monotonic() + self.target.timeout_s, _ACTIONS_PAUSE_S
+        while lines:
+            results = self.bulk(lines)
+            bad = [place for place, result in enumerate(results) if result["status"] not in fine]
+            if not bad:
+                return
+            worst = next((results[place] for place in bad if results[place]["status"] not in BUSY), results[bad[0]])
+            if worst["status"] not in BUSY or time.monotonic() + pause > until:
+                raise refused(self.target, worst["status"], worst.get("error"))
+            lines = [line for place in bad for line in lines[each * place : each * (place + 1)]]
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def close(self) -> None:
         """Idempotent; the next call connects again."""

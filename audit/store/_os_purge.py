@@ -8,7 +8,6 @@ document stays: see GONE.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from sentinel_core.audit.event import Event, parse_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired, Holder
 from sentinel_core.audit.retention.record import PURGED
-from sentinel_core.audit.store._os_client import BUSY, Client, encode, refused
+from sentinel_core.audit.store._os_client import Client, encode, refused
 from sentinel_core.audit.store._os_layout import FIELDS, GONE, NUMBER, Names, key, linked_of
 from sentinel_core.audit.store._os_walk import Pager, by_source, queries
 
@@ -33,7 +32,8 @@ _MOST_SIGHTINGS = 10_000
 _SIGHTED_AT_ONCE = 200
 MOST_AT_ONCE = 1000
 """Events removed by one request."""
-_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_DONE = (200, 201, 404)
+"""What is gone already is no trouble."""
 
 
 # -- the last purge ----------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def remove(client: Client, names: Names, ends: Ends) -> Iterator[int]:
                 ids = [hit["_id"] for hit in run]
                 for start in range(0, len(ids), most):
                     some = ids[start : start + most]
-                    _carry_out(client, [line for name in some for line in _gone(index, name)], 2)
+                    client.carry_out([line for name in some for line in _gone(index, name)], _DONE)
                     yield len(some)
     refresh(client, names)
 
@@ -204,23 +204,8 @@ def _shards(client: Client, index: str) -> int:
 
 def _remove_sightings(client: Client, names: Names, events: Sequence[str]) -> None:
     found = [hit["_id"] for hit in _sightings(client, names, events)]
-    _carry_out(client, [encode({"delete": {"_index": names.state, "_id": name}}) for name in found], 1)
-
-
-def _carry_out(client: Client, lines: list[str], each: int) -> None:
-    """Actions of `each` lines, in their order, again while the server is busy. What is gone already is no trouble."""
-    until, pause = time.monotonic() + client.target.timeout_s, _PAUSE_S
-    while lines:
-        results = client.bulk(lines)
-        bad = [place for place, result in enumerate(results) if result["status"] not in (200, 201, 404)]
-        if not bad:
-            return
-        worst = next((results[place] for place in bad if results[place]["status"] not in BUSY), results[bad[0]])
-        if worst["status"] not in BUSY or time.monotonic() + pause > until:
-            raise refused(client.target, worst["status"], worst.get("error"))
-        lines = [line for place in bad for line in lines[each * place : each * (place + 1)]]
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
+    lines = [encode({"delete": {"_index": names.state, "_id": name}}) for name in found]
+    client.carry_out(lines, _DONE, each=1)
 
 
 def refresh(client: Client, names: Names) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sentinel_core.audit.errors import StoreUnavailable
-from sentinel_core.audit.store._os_client import BUSY, Client, encode, refused, to_bytes
+from sentinel_core.audit.store._os_client import Client, encode, refused, to_bytes
 from sentinel_core.audit.store._os_fold import Folding, Told
 from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
 from sentinel_core.audit.store._os_layout import Names, check, document, key
@@ -260,18 +260,8 @@ class _Batch:
 
     def _make(self, lines: Sequence[str]) -> None:
         """Documents that are there stay as they are: nobody makes another one by the same id."""
-        until, pause = time.monotonic() + self._client.target.timeout_s, _PAUSE_S
-        while not self._client.made(lines):
-            results = self._client.bulk(lines)  # what was made is told as there
-            bad = [place for place, each in enumerate(results) if each["status"] not in (_MADE, _THERE)]
-            if not bad:
-                return
-            trouble = next((results[place] for place in bad if results[place]["status"] not in BUSY), results[bad[0]])
-            if trouble["status"] not in BUSY or time.monotonic() + pause > until:
-                raise refused(self._client.target, trouble["status"], trouble.get("error"))
-            lines = [line for place in bad for line in lines[2 * place : 2 * place + 2]]
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        if not self._client.made(lines):
+            self._client.carry_out(lines, (_MADE, _THERE))  # what was made is told as there
 
 
 def key_of(read: Read) -> str:
