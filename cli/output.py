@@ -65,6 +65,11 @@ class Output:
         """True once nobody reads stdout any more; endless commands stop here."""
         return self._stdout.closed
 
+    @property
+    def for_people(self) -> bool:
+        """True where what is shown may come in parts; programs get one document at the end."""
+        return self.form in ("table", "wide") and self.json_into is None
+
     def is_read(self) -> bool:
         """Whether somebody may still read stdout, found out without writing: what waits ends with its reader."""
         return self._stdout.is_read()

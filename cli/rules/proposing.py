@@ -23,7 +23,7 @@ from sentinel_core.cli.rules.inputs import STDIN, given_or_default
 from sentinel_core.cli.rules.reporting import count_line, difference_of, flags_for, foreign, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
-from sentinel_core.cli.rules.waiting import Waiting, convergence_json
+from sentinel_core.cli.rules.waiting import Waiting, convergence_json, show_then_wait
 from sentinel_core.cli.stores import opened, store_uris
 from sentinel_core.cli.text import Span, Styled
 from sentinel_core.datasources import mask_uri
@@ -344,15 +344,13 @@ def write(
 def finish(
     app: App, plan: Plan, proposal: Proposal | None, outcomes: Sequence[Outcome], waiting: Waiting | None
 ) -> None:
-    """Waits where that was asked for, and shows what was done: people see it before the wait, programs get one document
-    with how that ended. Raises CommandError (6) where too few run it."""
-    for_people = app.out.form in ("table", "wide") and app.out.json_into is None
-    if for_people:
-        app.out.show(plan_view(plan, proposal, outcomes))
-        app.out.flush()
-    found = None if waiting is None else waiting.for_steps(outcomes)
-    if not for_people:
-        app.out.show(plan_view(plan, proposal, outcomes, found))
+    """Shows what was done, and waits where that was asked for. Raises CommandError (6) where too few run it."""
+    found = show_then_wait(
+        app,
+        lambda found: plan_view(plan, proposal, outcomes, found),
+        waiting,
+        lambda waiting: waiting.for_steps(outcomes),
+    )
     if waiting and found:
         waiting.end(found)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError, Exit
@@ -21,7 +20,6 @@ from sentinel_core.datasources.contract import (
     SourceConflict,
     SourceMisconfigured,
 )
-from sentinel_core.datasources.uri import SourceUri
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing.adopt import one_line
 from sentinel_core.publishing.standing import changes_between, sets_of
@@ -142,8 +140,7 @@ def _not_opened(why: str, code: Exit) -> CommandError:
 
 
 def _say_push(app: App, git: GitSource, branch: str) -> None:
-    uri = SourceUri.parse(git.uri)
-    if uri.scheme == "git+file":
-        say_review(app, Path(uri.path), branch)
+    if git.folder is not None:
+        say_review(app, git.folder, branch)
     else:
         app.out.say(f"It is pushed; open the request for {branch}.")

@@ -22,7 +22,7 @@ from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, lock_option, past_store_option
 from sentinel_core.cli.rules.past import Past, past
 from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
-from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, wait_options
+from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, show_then_wait, wait_options
 from sentinel_core.cli.stores import history_store, present
 from sentinel_core.cli.text import Span
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Readable, Reading, Writable, Written
@@ -154,8 +154,12 @@ def rollback(
             ):
                 lock.check(item)
                 written = _write(app, source, item, step, reason)
-            found = waiting.for_revision(item, written.texts, step.restored, written.version) if waiting else None
-            app.out.show(_view(step, written=written, number=max(revisions) + 1, found=found))
+            found = show_then_wait(
+                app,
+                lambda found: _view(step, written=written, number=max(revisions) + 1, found=found),
+                waiting,
+                lambda waiting: waiting.for_revision(item, written.texts, step.restored, written.version),
+            )
             if open_revert:
                 reverting.open_revert(app, source, item, step.standing, step.target, reason)
             if waiting and found:

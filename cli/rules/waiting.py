@@ -17,6 +17,7 @@ from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.text import plural
 
 if TYPE_CHECKING:
+    from sentinel_core.cli.output import View
     from sentinel_core.datasources.contract import Item, Readable
     from sentinel_core.publishing import Outcome
     from sentinel_core.publishing.convergence import Convergence, Fleet, Target
@@ -180,6 +181,23 @@ class Waiting:
             next_step=refused if found.rejected else lagging,
             code=Exit.NOT_CONVERGED,
         )
+
+
+def show_then_wait(
+    app: App,
+    view: Callable[[Convergence | None], View],
+    waiting: Waiting | None,
+    look: Callable[[Waiting], Convergence],
+) -> Convergence | None:
+    """Shows what was written and waits: people see it before the wait, programs get one document with how that ended;
+    None where nothing waits."""
+    if app.out.for_people:
+        app.out.show(view(None))
+        app.out.flush()
+    found = look(waiting) if waiting else None
+    if not app.out.for_people:
+        app.out.show(view(found))
+    return found
 
 
 def _progress(found: Convergence) -> str:

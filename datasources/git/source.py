@@ -110,6 +110,11 @@ class GitSource:
         self._tips: dict[str, tuple[str, str]] = {}
         """By item: the version last read and the tip it was read at."""
 
+    @property
+    def folder(self) -> Path | None:
+        """The repository that is read and written in place; None where commits are pushed to it from a clone."""
+        return self._git.folder if isinstance(self._repository, LocalRepository) else None
+
     def items(self, kinds: Sequence[Kind]) -> Sequence[Item]:
         return tuple(Item(key, f"{self._prefix}/{key}", owned) for key, owned in self._layout.keys(kinds, self.uri))
 

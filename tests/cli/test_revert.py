@@ -145,5 +145,6 @@ def test_a_remote_gets_the_branch_pushed(shop: Revertible, tmp_path: Path, monke
     origin = f"git+file://{bare}?ref=main&path=rules.yaml&clone=true"
     (shop.here / "sentinel.yaml").write_text(f"rules: none.yaml\nstores: ['{shop.store}', '{origin}']\n")
     done = ok(shop.run(*rollback(shop, "--open-revert")))
-    assert "push origin" in done.err
     assert "revert-" in git(bare, "branch")
+    assert "It is pushed; open the request for revert-" in done.err
+    assert "To have it reviewed" not in done.err

@@ -122,13 +122,20 @@ def test_what_stands_already_is_waited_for_too(fleet: Fleet, sentinelctl: Run) -
     assert "1 of 1 instance runs it" in again.err
 
 
-def test_what_was_written_is_told_before_the_wait(fleet: Fleet, sentinelctl: Run, process: Run) -> None:
-    ok(sentinelctl("rules", "publish", "--yes", "--reason", "first"))
+@pytest.mark.parametrize(
+    ("command", "told"), [("publish --reason sale", "written "), ("rollback", "Rolled back to revision 1")]
+)
+def test_what_was_written_is_told_before_the_wait(
+    fleet: Fleet, sentinelctl: Run, process: Run, command: str, told: str
+) -> None:
+    for count in (20, 25):
+        fleet.write(count)
+        ok(sentinelctl("rules", "publish", "--yes", "--reason", "first"))
     fleet.starts("pod-1")
     assert tells_what_it_runs(sentinelctl, "pod-1")
-    fleet.write(25)
-    ended = ok(process(script="$SENTINELCTL rules publish --yes --reason sale --wait --timeout 20s 2>&1"))
-    assert ended.out.index("written ") < ended.out.index("of 1 instance runs it")
+    fleet.write(30)
+    ended = ok(process(script=f"$SENTINELCTL rules {command} --yes --wait --timeout 20s 2>&1"))
+    assert ended.out.index(told) < ended.out.index("of 1 instance runs it")
 
 
 def test_who_does_not_come_is_named_and_the_code_is_6(fleet: Fleet, sentinelctl: Run) -> None:
