@@ -112,15 +112,16 @@ class Compiler:
                     plan.node.forgotten()
 
     def find(self, snapshot: Snapshot, resource: str) -> Plan | None:
-        """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit."""
+        """The plan of a resource, compiled if need be; None for an unnamed resource beyond the limit. What a signal
+        handler or a finalizer made of the same resource meanwhile has counted already, and stays."""
         plan = snapshot.plans.get(resource)
         if plan is None:
             if self.is_beyond(snapshot, resource):
                 return None
             node = self.nodes.get(resource)
             if node is None:
-                node = self.nodes[resource] = self.new_node(resource)
-            plan = snapshot.plans[resource] = self.compile(snapshot, node, None, ())
+                node = self.nodes.setdefault(resource, self.new_node(resource))
+            plan = snapshot.plans.setdefault(resource, self.compile(snapshot, node, None, ()))
         return plan
 
     def is_beyond(self, snapshot: Snapshot, resource: str) -> bool:

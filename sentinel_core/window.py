@@ -9,7 +9,7 @@ never more): the bound of Sentinel, which `tests/engine/test_window.py` asserts.
 
 Nothing here calls into Python code, and no method is safe without the engine's lock where there is one
 (see `sentinel_core.gate`). But making an object may: CPython 3.11 collects garbage there, and what a collection calls
-(a finalizer, then a signal handler) may enter the engine. So objects are made before anything is read.
+(a finalizer, then a signal handler) may enter the engine. So objects are made before anything is read (see `roll`).
 """
 
 from __future__ import annotations
@@ -110,31 +110,71 @@ class Window:
         """Everything since the window was made, but for the newest bucket (see `lifetime`)."""
 
     def roll(self, now: int) -> None:
-        """Starts the bucket that holds `now` and forgets those that left. A `now` before `end` changes nothing."""
+        """Starts the bucket that holds `now` and forgets those that left. A `now` before `end` changes nothing.
+
+        Interpreted, a signal handler or a finalizer of this thread may come here in the middle: wherever a call begins
+        or ends and a loop jumps back. So everything is made ready first, then nothing is called from the look at `end`
+        on until the counts have left the newest bucket, in which the handler would count and which it would close, too.
+        """
         if now < self.end:
             return
-        bucket, second = Bucket(0), Bucket(0)
-        if now < self.end:
-            return  # somebody came while they were made
+        bucket, spare, base = Bucket(0), Bucket(0), Bucket(0)
         start = now - now % self.length
-        if self.end:
-            self.keep(bucket, second)
         first = start - product(self.size - 1, self.length)
-        history = self.history
-        while history and history[0].start < first:
-            del history[0]
+        history = self.since(first, base)
+        if now < self.end:
+            return  # somebody came meanwhile
+        total, borrowed, carried = self.total, self.borrowed, self.carried
+        bucket.start = self.end - self.length
+        bucket.passed = self.passed
+        bucket.blocked = self.blocked
+        bucket.success = self.success
+        bucket.errors = self.errors
+        bucket.rt = self.rt
+        bucket.min_rt = self.min_rt
+        total.passed += bucket.passed - carried
+        total.blocked += bucket.blocked
+        total.success += bucket.success
+        total.errors += bucket.errors
+        total.rt += bucket.rt
+        if bucket.start >= first:
+            base.passed += bucket.passed
+            base.blocked += bucket.blocked
+            base.success += bucket.success
+            base.errors += bucket.errors
+            base.rt += bucket.rt
         self.end = start + self.length
-        self.passed = self.blocked = self.success = self.errors = self.rt = 0
+        self.carried = self.passed = borrowed[start] if borrowed is not None and start in borrowed else 0
+        self.blocked = self.success = self.errors = self.rt = 0
         self.min_rt = NO_RT
-        self.base_passed = self.base_blocked = self.base_success = self.base_errors = self.base_rt = 0
-        if self.carried or self.borrowed is not None:
-            self.carried = self.passed = self.take_borrowed(start)
-        for bucket in history:
-            self.base_passed += bucket.passed
-            self.base_blocked += bucket.blocked
-            self.base_success += bucket.success
-            self.base_errors += bucket.errors
-            self.base_rt += bucket.rt
+        self.base_passed = base.passed
+        self.base_blocked = base.blocked
+        self.base_success = base.success
+        self.base_errors = base.errors
+        self.base_rt = base.rt
+        self.history = history
+        if bucket.passed or bucket.blocked or bucket.success or bucket.errors:
+            self.keep(bucket, spare, carried, first)
+        if borrowed is not None:
+            self.forgive(start)
+
+    def since(self, first: int, total: Bucket) -> list[Bucket]:
+        """The closed buckets from the one that begins at `first` on, oldest first, added to `total`."""
+        held: list[Bucket] = []
+        for bucket in self.history:
+            if bucket.start >= first:
+                held.append(bucket)
+                total.add(bucket)
+        return held
+
+    def keep(self, bucket: Bucket, spare: Bucket, carried: int, first: int) -> None:
+        """Puts a closed bucket where it is read until it leaves; an empty one for its second is handed in."""
+        if bucket.start >= first:
+            self.history.append(bucket)
+        if self.folds:
+            second = self.second_of(bucket.start, spare)
+            second.add(bucket)
+            second.passed -= carried
 
     def newest(self, bucket: Bucket) -> Bucket:
         """The bucket that is being written, copied into an empty one."""
@@ -146,21 +186,6 @@ class Window:
         bucket.rt = self.rt
         bucket.min_rt = self.min_rt
         return bucket
-
-    def keep(self, bucket: Bucket, spare: Bucket) -> None:
-        """Closes the newest bucket, copied into an empty one: into the history, folded into its second, and into the
-        total. Two empty buckets are handed in."""
-        if not (self.passed or self.blocked or self.success or self.errors):
-            return
-        self.newest(bucket)
-        if self.size > 1:
-            self.history.append(bucket)
-        if self.folds:
-            second = self.second_of(bucket.start, spare)
-            second.add(bucket)
-            second.passed -= self.carried
-        self.total.add(bucket)
-        self.total.passed -= self.carried
 
     def second_of(self, instant: int, spare: Bucket) -> Bucket:
         """The bucket of the whole second that holds an instant, the newest there is; an empty one to begin it with is
@@ -194,23 +219,22 @@ class Window:
             second.passed += count
             second.occupied += count
 
-    def take_borrowed(self, start: int) -> int:
-        """What the bucket that begins at `start` owes; debts of buckets that were skipped are forgiven."""
+    def forgive(self, start: int) -> None:
+        """Forgets what the buckets up to the one that begins at `start` owe: it has paid, the others were skipped."""
         borrowed = self.borrowed
         if borrowed is None:
-            return 0
-        owed = borrowed.get(start, 0)
-        for due in [due for due in borrowed if due <= start]:
-            del borrowed[due]
+            return
+        for due in list(borrowed):
+            if due <= start:
+                borrowed.pop(due, None)
         if not borrowed:
             self.borrowed = None
-        return owed
 
     def borrowed_ahead(self, now: int) -> int:
         """Requests that buckets after `now` owe."""
         if self.borrowed is None:
             return 0
-        return sum([count for start, count in self.borrowed.items() if start > now])
+        return sum([count for start, count in list(self.borrowed.items()) if start > now])
 
     def passed_at(self, start: int) -> int:
         """Requests passed in the bucket that begins at `start`, 0 where there is none."""
@@ -256,11 +280,13 @@ class Window:
 
     def lifetime(self) -> Bucket:
         """The counts since the window was made; what was passed ahead of its time is in from the start."""
-        total, newest = Bucket(0), Bucket(0)
-        total.add(self.total)
-        total.add(self.newest(newest))
-        total.passed -= self.carried
-        return total
+        while True:
+            end, total = self.end, Bucket(0)
+            total.add(self.total)
+            total.add(self.newest(Bucket(0)))
+            total.passed -= self.carried
+            if end == self.end:  # else a bucket was closed in between
+                return total
 
     def seconds(self, now: int, after: int) -> list[Bucket]:
         """The seconds that are over and began after `after` (ns), oldest first, for windows that keep a minute."""

@@ -159,7 +159,7 @@ if hasattr(inspect, "markcoroutinefunction"):  # CPython 3.12
             return nothing()
 
         marked = inspect.markcoroutinefunction(returns_a_coroutine)  # type: ignore[attr-defined,unused-ignore]  # 3.12
-        guarded = engine.guard("r", block_handler=nothing)(marked)
+        guarded = engine.guard("r", block_handler=lambda _: nothing())(marked)
         assert inspect.iscoroutinefunction(guarded)
         assert await guarded() == 1
 

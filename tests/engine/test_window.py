@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core import Engine, Statistics
 from sentinel_core.clock import MS, SECOND
 from sentinel_core.node import Node
+from sentinel_core.section import is_compiled
 from sentinel_core.testing import FakeClock
 from sentinel_core.window import Window
 
@@ -138,3 +144,46 @@ def test_precise_statistics_admit_no_more_than_the_limit_in_any_second(
         if engine.try_entry("r"):
             passed.append(instant)
     assert all(sum(start <= instant < start + 1000 for instant in passed) <= limit for start in passed)
+
+
+@pytest.mark.skipif(is_compiled(), reason="compiled, nothing comes in between")
+@pytest.mark.parametrize("later", [0, 1, 2, 7], ids=lambda later: f"{later}-buckets-later")
+@pytest.mark.parametrize("shape", [(500, 2), (1000, 1), (100, 10)], ids=str)
+def test_whoever_interrupts_a_roll_and_counts_is_counted_once(shape: tuple[int, int], later: int) -> None:
+    length, size = shape[0] * MS, shape[1]
+    for point in itertools.count():
+        node = Node(length, size, minute=True)
+        node.enter(0, 3)
+        node.borrow(0, length, 1)
+        now = length + 1
+        met = interrupt(lambda: node.enter(now + later * length, 5), point, lambda: node.enter(now, 7))  # noqa: B023
+        counted = 3 + 1 + 7 + (5 if met else 0)
+        assert node.lifetime().passed == counted, f"at point {point}"
+        assert node.last_minute(now + later * length).passed == counted, f"at point {point}"
+        if later == 0 and size > 1:
+            assert node.pass_sum() == counted, f"at point {point}"
+        if not met:
+            assert point > 4
+            return
+
+
+def interrupt(handler: Callable[[], None], point: int, call: Callable[[], None]) -> bool:
+    """Calls, and lets the handler run where the call begins its `point`-th function: there CPython lets signal handlers
+    in. Whether there were so many."""
+    left = [point]
+
+    def trace(_frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            left[0] -= 1
+            if left[0] == -1:
+                sys.settrace(None)
+                handler()
+                sys.settrace(trace)
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return left[0] < 0
