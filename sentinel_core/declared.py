@@ -33,12 +33,14 @@ _UNIONS = (UnionType, Union)
 _INTEGER = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.0+)?")
 _DIGITS = 4300
 """More are not read: it would take long."""
+_WIDE = 2**63
 _TRUTHS = {
     **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
     **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
 }
 _NO_TEXT = "write text, in quotes if it looks like something else"
 _NO_UNICODE = "input should be a valid string, unable to parse raw data as a unicode string"
+_TOO_LONG = "unable to parse input string as an integer, exceeded maximum size"
 _NO_LIST = "write a list, for example [first, second]"
 _NO_PART = "write `name: value` lines below it"
 
@@ -277,12 +279,14 @@ def _int(value: object) -> int:
             raise ValueError("input should be a finite number")
         if not value.is_integer():
             raise ValueError("input should be a valid integer, got a number with a fractional part")
+        if abs(value) >= _WIDE:
+            raise ValueError(_TOO_LONG)
         return int(value)
     if not isinstance(value, str):
         raise ValueError("input should be a valid integer")  # noqa: TRY004
     text = value.strip()
     if len(text) > _DIGITS:
-        raise ValueError("unable to parse input string as an integer, exceeded maximum size")
+        raise ValueError(_TOO_LONG)
     if not _INTEGER.fullmatch(text):
         raise ValueError("input should be a valid integer, unable to parse string as an integer")
     return int(text.partition(".")[0])
@@ -307,7 +311,8 @@ def _bool(value: object) -> bool:
         truth = bool(value)
     if truth is not None:
         return truth
-    unclear = ", unable to interpret input" if isinstance(value, (int, str)) else ""
+    is_whole = isinstance(value, (int, float)) and abs(value) < _WIDE and value == int(value)
+    unclear = ", unable to interpret input" if is_whole or isinstance(value, str) else ""
     raise ValueError(f"input should be a valid boolean{unclear}")
 
 
