@@ -320,6 +320,16 @@ def test_of_the_kinds_only_those_that_a_document_has_are_built(here: Path) -> No
     subprocess.run([sys.executable, "-c", script], check=True, cwd=here)
 
 
+def test_an_engine_has_all_kinds_built_before_there_are_threads(here: Path) -> None:
+    script = (
+        "import sentinel_core.engine\n"
+        "from sentinel_core.rules.registry import MODELS\n"
+        "shapes = [shape for model in MODELS.values() for shape in (model, *model.nested.values())]\n"
+        "assert all(shape.__pydantic_complete__ for shape in shapes)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=here)
+
+
 def test_version_tells_what_it_runs_on(sentinelctl: Run) -> None:
     ended = sentinelctl("version", "-o", "yaml")
     assert re.search(r"^version: '?\d+\.\d+\.\d+", ended.out, re.MULTILINE)
