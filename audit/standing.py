@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentinel_core.audit.chain import LinkedStore
 from sentinel_core.audit.errors import EventInvalid
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.contract import PurgingStore
-from sentinel_core.audit.retention.record import read_record
 from sentinel_core.audit.store.contract import AuditStore, EventHead
-from sentinel_core.audit.verify import Promise
+
+if TYPE_CHECKING:
+    from sentinel_core.audit.verify import Promise
 
 MOST_EVENTS = 100
 MOST_BYTES = 512 * 1024
@@ -71,6 +72,10 @@ def standing(store: AuditStore, shown: Iterable[EventHead], checkpoints: Mapping
 
 def _purged_before(store: AuditStore) -> datetime | None:
     event = store.last_purge() if isinstance(store, PurgingStore) else None
+    if event is None:
+        return None
+    from sentinel_core.audit.retention.record import read_record
+
     with suppress(EventInvalid):  # `verify` tells of it
-        return read_record(event).before if event is not None else None
+        return read_record(event).before
     return None

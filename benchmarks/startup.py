@@ -1,6 +1,9 @@
 """How long a command takes from the shell to its end, beside what Python and click take by themselves.
 
-    .venv/bin/python benchmarks/startup.py [--runs 15]
+    .venv/bin/python benchmarks/startup.py [--runs 15] [--python installed/bin/python]
+
+`--python`: the interpreter of an environment into which the package was installed, as users have it; without it, the
+one that runs this, where an editable installation and whatever else is installed there cost time.
 
 Each run is a process of its own; all commands take turns, so that what else the machine does is shared alike. CPU is
 user and system time of the process. Only the ratios within one run mean anything on a machine that others use, too.
@@ -38,11 +41,14 @@ Spent = tuple[float, float]
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--runs", type=int, default=15)
-    runs = arguments.parse_args().runs
+    arguments.add_argument(
+        "--python", type=os.path.abspath, default=sys.executable, help="of the environment that is measured"
+    )
+    given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name))
-        once(Path(name))  # leaves the bytecode of all modules behind, as an installation has it
-        rounds = [once(Path(name)) for _ in range(runs)]
+        once(given.python, Path(name))  # leaves the bytecode of all modules behind, as an installation has it
+        rounds = [once(given.python, Path(name)) for _ in range(given.runs)]
     click = median(each["import click"][1] for each in rounds)
     print(f"{'':<28} {'median':>8} {'best':>8} {'CPU':>8} {'of click':>9}   (ms)")
     for command in COMMANDS:
@@ -68,14 +74,16 @@ def prepare(folder: Path) -> None:
     store.close()
 
 
-def once(folder: Path) -> dict[str, Spent]:
-    return {name: spent(folder, [code] if isinstance(code, str) else list(code)) for name, code in COMMANDS.items()}
+def once(python: str, folder: Path) -> dict[str, Spent]:
+    return {
+        name: spent(python, folder, [code] if isinstance(code, str) else list(code)) for name, code in COMMANDS.items()
+    }
 
 
-def spent(folder: Path, arguments: list[str]) -> Spent:
+def spent(python: str, folder: Path, arguments: list[str]) -> Spent:
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-c", *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [python, "-c", *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began

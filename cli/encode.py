@@ -8,8 +8,9 @@ import re
 from typing import Any
 
 from sentinel_core.cli.text import is_hidden
+from sentinel_core.expression import expression
 
-_OTHER_IN_YAML_1_1 = re.compile(
+_OTHER_IN_YAML_1_1 = expression(
     r"(?i)(y|n|yes|no|on|off|true|false|null|~|[-+.\d][-+.\d_:eExXoOa-f]*|\.?(nan|inf)|=|<<)?"
 )
 """Strings that an older YAML reader takes for something else when they stand without quotes."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import click
-
-from sentinel_core.cli.pages import write_page
 
 COMPLETING = "_SENTINELCTL_COMPLETE"
 """Set where a shell asks how a line may go on."""
@@ -62,7 +60,7 @@ class LazyGroup(click.Group):
         command.params += [option for option in self._shared() if not known.intersection(option.opts)]
         if not isinstance(command, LazyGroup):
             # click asks the command itself, and takes another way to write its help by a class of its own alone.
-            command.format_help = partial(write_page, command, self.everywhere)  # type: ignore[method-assign]
+            command.format_help = partial(_write_page, command, self.everywhere)  # type: ignore[method-assign]
         return command
 
     @property
@@ -72,7 +70,7 @@ class LazyGroup(click.Group):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As every command writes it."""
-        write_page(self, self.everywhere, ctx, formatter)
+        _write_page(self, self.everywhere, ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,6 +91,14 @@ class LazyGroup(click.Group):
         """From the table alone: nothing is imported to write a help page."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.short_help) for name, lazy in self.lazy.items()])
+
+
+def _write_page(
+    command: click.Command, everywhere: Iterable[str], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    from sentinel_core.cli.pages import write_page
+
+    write_page(command, everywhere, ctx, formatter)
 
 
 def _complete_values(command: click.Command) -> None:

@@ -10,8 +10,6 @@ import errno
 import io
 import os
 import select
-import shlex
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -195,7 +193,12 @@ class Output:
     def _pager(self, height: int) -> list[str] | None:
         """The command, in the words of a shell; None where nothing is long, or nobody sits at a terminal."""
         is_plain = not self._stdout.unicode or os.environ.get("TERM", "") in ("", "dumb")
-        if not self._may_page or is_plain or not self._stdout.terminal or height < shutil.get_terminal_size().lines:
+        if not self._may_page or is_plain or not self._stdout.terminal:
+            return None
+        import shlex
+        import shutil
+
+        if height < shutil.get_terminal_size().lines:
             return None
         named = next((os.environ[name] for name in ("SENTINEL_PAGER", "PAGER") if name in os.environ), "less")
         try:

@@ -55,4 +55,6 @@ def arrange(rules: Sequence[Rule]) -> tuple[list[int], list[tuple[int, int]]]:
 
 def write(model: type[Rule], rules: Sequence[Rule], order: Sequence[int]) -> bytes:
     """The canonical list of the rules that `order` names."""
+    if not rules:
+        return EMPTY
     return list_adapter(model).dump_json([rules[index] for index in order], exclude_none=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import lru_cache
 from typing import Any
 
+from sentinel_core.expression import expression
 from sentinel_core.rules.errors import Problem, RuleRejected
 from sentinel_core.rules.json_syntax import explain
 from sentinel_core.rules.source import DEFAULT_LIMITS, Limits, Path, Position, Source, find, json_path, owner
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_TOKEN = expression(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from sentinel_core.expression import expression
+
 LONGEST_NAME = 512
 """Characters; no pattern is tried on longer resource names."""
 _MOST_LOOPS = 3
@@ -22,11 +24,11 @@ _MOST_CHOICES = 12
 _MANY = 10
 """A loop that runs so often may as well run for ever."""
 _SAMPLE = frozenset(map(chr, range(32, 127))) | {"é", "中"}
-_ATOM = re.compile(r"\\(?:x..|u.{4}|U.{8}|N\{[^}]*\}|[0-7]{1,3}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-_TIMES = re.compile(r"([*+?]|\{(\d+)?(,)?(\d+)?\})[?+]?")
-_GROUP = re.compile(r"\((?:\?(?:P<\w+>|P=\w+|<?[=!]|[:>]|#[^)]*|\(\w+\)|[aiLmsux-]*:?))?")
-_PLAIN = re.compile(r"[^\s*+^$|\\()\[\]]+")
-_PATTERN_LIKE = re.compile(r"\*|\.\+|\\[dwsDWS.]|^\^|\$$|\([^()]*\|[^()]*\)|\[[^\]]+-[^\]]+\]")
+_ATOM = expression(r"\\(?:x..|u.{4}|U.{8}|N\{[^}]*\}|[0-7]{1,3}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_TIMES = expression(r"([*+?]|\{(\d+)?(,)?(\d+)?\})[?+]?")
+_GROUP = expression(r"\((?:\?(?:P<\w+>|P=\w+|<?[=!]|[:>]|#[^)]*|\(\w+\)|[aiLmsux-]*:?))?")
+_PLAIN = expression(r"[^\s*+^$|\\()\[\]]+")
+_PATTERN_LIKE = expression(r"\*|\.\+|\\[dwsDWS.]|^\^|\$$|\([^()]*\|[^()]*\)|\[[^\]]+-[^\]]+\]")
 
 
 def is_plain(name: str) -> bool:
@@ -44,7 +46,7 @@ def pattern_fault(pattern: str) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "possible nested set" is a remark for Python's own future
-            re.compile(pattern)
+            expression(pattern)
     except (re.error, OverflowError, RecursionError) as fault:
         return str(fault)
     return None
@@ -214,7 +216,7 @@ def _times(found: re.Match[str]) -> tuple[int, int]:
 def _chars(atom: str) -> frozenset[str]:
     """Which characters of the sample an atom matches; none for places such as `^` and `\\b`."""
     try:
-        compiled = re.compile(atom, re.IGNORECASE | re.DOTALL)
+        compiled = expression(atom, re.IGNORECASE | re.DOTALL)
     except re.error:  # a back reference, or a bracket out of its place
         return _SAMPLE
     return frozenset(filter(compiled.fullmatch, _SAMPLE))

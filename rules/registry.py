@@ -46,3 +46,11 @@ def model_of(kind: Kind) -> type[Rule]:
         close = difflib.get_close_matches(str(kind), KINDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known kinds: {', '.join(KINDS)}"
         raise UnknownKind(f"there is no rule kind {kind!r}; {hint}") from None
+
+
+def build_kinds() -> None:
+    """Makes now what validates and writes each kind, instead of where it is first used: for a process whose threads
+    would do so at once, or in a call."""
+    for model in MODELS.values():
+        for shape in (*model.nested.values(), model):
+            shape.model_rebuild()

@@ -86,6 +86,7 @@ class Shape(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
         allow_inf_nan=False,
+        defer_build=True,  # a kind costs time where it is used, not wherever rules are imported
     )
 
     @classmethod
@@ -108,7 +109,7 @@ class Shape(BaseModel):
     @cache
     def fields_by_alias(cls) -> Mapping[str, FieldInfo]:
         """The fields by JSON name."""
-        return {info.alias or name: info for name, info in cls.model_fields.items()}
+        return {info.alias or to_camel(name): info for name, info in cls.model_fields.items()}
 
 
 class Rule(Shape):

@@ -6,11 +6,12 @@ import json
 import re
 from dataclasses import dataclass
 
+from sentinel_core.expression import expression
 from sentinel_core.rules.errors import Problem
 from sentinel_core.rules.source import VALUE_LENGTH
 
 CODE = "SR004"
-_CONFLICT = re.compile(r"^(?:<{7}|>{7})(?: .*)?$", re.MULTILINE)
+_CONFLICT = expression(r"^(?:<{7}|>{7})(?: .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from sentinel_core.datasources import Applied, Outcome
 from sentinel_core.datasources.layers import Layer, Layers
 from sentinel_core.remarks import refuse_as_java
 from sentinel_core.rules import Kind, Problem, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
+from sentinel_core.rules.registry import build_kinds
 
 if TYPE_CHECKING:
     from sentinel_core.plan import Snapshot
@@ -41,6 +42,8 @@ STEPS = 10_000
 """Steps that are counted before counting begins anew."""
 Step = tuple[RuleSet, RuleSet]
 """Rules of one kind in one store: before, after."""
+
+build_kinds()  # with an engine come threads
 
 
 class Activation:

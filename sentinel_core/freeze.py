@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from sentinel_core.declared import Declared, Field
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAMES = {
@@ -39,14 +39,12 @@ def _list(value: object) -> object:
 
 ENDLESS = datetime.max.replace(tzinfo=UTC)
 """The end of a window that holds all week long."""
-Moment = Annotated[str, BeforeValidator(_text)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+Moment = Annotated[str, _text]
+Names = Annotated[tuple[str, ...], _list]
 
 
-class Freeze(BaseModel):
+class Freeze(Declared):
     """One window, as the settings have it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str = Field(min_length=1, description="What it is called, and why: part of every message.")
     start: Moment | None = Field(default=None, alias="from", description=f"When it begins: {_EXAMPLE}.")
@@ -56,8 +54,7 @@ class Freeze(BaseModel):
     zone: str | None = Field(default=None, description="Asia/Shanghai, UTC; needed unless the dates have an offset.")
     environments: Names = Field(default=(), description="Globs of the environments it holds for; none: every one.")
 
-    @model_validator(mode="after")
-    def _can_be_read(self) -> Self:
+    def check(self) -> None:
         """Raises ValueError that says what to write."""
         if bool(self.days) == (self.start is not None or self.end is not None):
             raise ValueError("write from and to, or days and hours, and not both")
@@ -71,7 +68,6 @@ class Freeze(BaseModel):
             self._minutes()
         elif self._once("from", self.start) >= self._once("to", self.end):
             raise ValueError("to is not after from")
-        return self
 
     def until(self, now: datetime, environment: str) -> datetime | None:
         """When it is over, in its own zone, or ENDLESS; None where it does not hold now. `now` is aware. Globs do not

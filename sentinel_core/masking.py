@@ -7,8 +7,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from sentinel_core.expression import expression
+
 MASK = "***"
-_URI_USER = re.compile(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
+_URI_USER = expression(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
 """A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
 _NAME = (
     r"(?<!</)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|"
@@ -19,25 +21,26 @@ _QUOTED = r"(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}(?:\2|(?=\n)|\Z)"
 """Up to the closing quote, or the end of the line where the text was cut before it."""
 _BARE = rf"(\\*[\"'])?(?:(?:bearer|basic)\s+)?(?!\*\*\*)(?:(?!{_NAME})(?:[^\s\"'&,;}}\])<\\]|<(?!/)|\\(?![\"'])))+"
 """Up to what ends a value in JSON, YAML, XML, a URI or a call, or to the next name: a path may join two."""
-_NAMED_SECRET = re.compile(rf"(?i)({_NAME}|--[\w-]*(?:password|passphrase|secret|token)\s+)(?:{_QUOTED}|{_BARE})")
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_TOKEN_SHAPE = re.compile(
+_NAMED_SECRET = expression(rf"(?i)({_NAME}|--[\w-]*(?:password|passphrase|secret|token)\s+)(?:{_QUOTED}|{_BARE})")
+_BEARER = expression(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
+_TOKEN_SHAPE = expression(
     r"\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|"
     r"(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_LITERALS = re.compile(r"\S+").findall(
-    "passw passphrase pwd secret token key credential signature bearer basic 密码 口令 密钥 \\u5bc6 \\u53e3 "
-    "ghp_ gho_ ghr_ ghs_ ghu_ github_pat_ glpat- xox akia asia sk- ltai eyj"
+_PRIVATE_KEY = expression(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_LITERALS = (
+    *("passw", "passphrase", "pwd", "secret", "token", "key", "credential", "signature", "bearer", "basic"),
+    *("密码", "口令", "密钥", "\\u5bc6", "\\u53e3"),
+    *("ghp_", "gho_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "xox", "akia", "asia", "sk-", "ltai", "eyj"),
 )
-_SECRET_PARAMETER = re.compile(
+_SECRET_PARAMETER = expression(
     r"pass|secret|token|credential|api_?key|access_?key|private_?key|auth|signature", re.IGNORECASE
 )
-_USERINFO = re.compile(
+_USERINFO = expression(
     r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<userinfo>[^\s/?#'\":@]+:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]*)@", re.IGNORECASE
 )
 """A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
-_PARAMETER = re.compile(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
+_PARAMETER = expression(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
 
 
 def mask_text(text: str) -> str:

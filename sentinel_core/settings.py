@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-
+from sentinel_core.declared import Declared, Field, Invalid
 from sentinel_core.freeze import Freeze
 from sentinel_core.settings_sources import gather
 
@@ -59,15 +58,11 @@ def _scaled(value: object, units: Mapping[str, float], wanted: str, *, whole: bo
     return int(scaled) if whole else scaled
 
 
-Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[int, parse_size, Field(gt=0)]
+Duration = Annotated[float, parse_duration, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class Kafka(_Part):
+class Kafka(Declared):
     """Where events are published, and read by `sentinelctl audit ingest`."""
 
     bootstrap: str = Field(min_length=1, description="Addresses of brokers, `host:port`, separated by commas.")
@@ -93,7 +88,7 @@ class Kafka(_Part):
     )
 
 
-class AuditSettings(_Part):
+class AuditSettings(Declared):
     """Evidence: the local outbox, and where it is forwarded to."""
 
     outbox: str = Field(
@@ -124,7 +119,7 @@ class AuditSettings(_Part):
     )
 
 
-class Observe(_Part):
+class Observe(Declared):
     """Recording of business metrics, for thresholds that are drawn from what was seen."""
 
     file: str | None = Field(
@@ -139,7 +134,7 @@ class Observe(_Part):
     )
 
 
-class MetricLogSettings(_Part):
+class MetricLogSettings(Declared):
     """Sentinel's metric log and block log."""
 
     folder: str | None = Field(
@@ -149,7 +144,7 @@ class MetricLogSettings(_Part):
     )
 
 
-class Guards(_Part):
+class Guards(Declared):
     """Limits on one publish; what exceeds them is refused unless it is allowed by name."""
 
     max_removed_percent: float = Field(
@@ -166,7 +161,7 @@ class Guards(_Part):
     freeze: tuple[Freeze, ...] = Field(default=(), description="When nothing is published; see docs/guards.md.")
 
 
-class Owner(_Part):
+class Owner(Declared):
     """Which resources are whose."""
 
     team: str = Field(min_length=1, description="Name of the team.")
@@ -177,7 +172,7 @@ class Owner(_Part):
     )
 
 
-class Settings(_Part):
+class Settings(Declared):
     """All settings, validated; made by `load_settings`. The constructor takes keyword arguments and reads nothing."""
 
     app: str = Field(default="app", min_length=1, description="Name of this service; part of every event.")
@@ -256,8 +251,8 @@ def load_settings(
     problems = list(found.problems)
     try:
         settings = Settings(**found.values)
-    except ValidationError as error:
-        problems += [found.describe(problem) for problem in error.errors(include_url=False, include_input=False)]
+    except Invalid as error:
+        problems += [found.describe(where, words) for where, words in error.problems]
     if problems:
         raise SettingsError(problems)
     return settings

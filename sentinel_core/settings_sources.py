@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any
 
+from sentinel_core.declared import Declared, part_of
 from sentinel_core.masking import MASK, mask_uri
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 PROJECT_FILE = "sentinel.yaml"
 ENV_PREFIX = "SENTINEL_"
@@ -60,12 +58,11 @@ class Found:
         target[location[-1]] = value
         self.origins[location] = origin
 
-    def describe(self, problem: Mapping[str, Any]) -> str:
-        """One pydantic problem as `origin: setting: what is wrong and what to write`."""
-        location = tuple(str(part) for part in problem["loc"])
+    def describe(self, location: Location, words: str) -> str:
+        """One problem as `origin: setting: what is wrong and what to write`."""
         ends = range(len(location), 0, -1)
         origin = next((self.origins[location[:end]] for end in ends if location[:end] in self.origins), None)
-        text = f"{dotted(location)}: {_words(problem)}"
+        text = f"{dotted(location)}: {words}"
         return f"{origin}: {text}" if origin else text
 
 
@@ -78,7 +75,7 @@ class ContextText:
     origins: Mapping[Location, str]
 
 
-def gather(model: type[BaseModel], config: Path | None, flags: Mapping[str, Any], context: str = "") -> Found:
+def gather(model: type[Declared], config: Path | None, flags: Mapping[str, Any], context: str = "") -> Found:
     """Reads all sources from the weakest to the strongest. `context`: the one in use, empty for none."""
     found = Found()
     project = settings_file(config)
@@ -139,7 +136,7 @@ def anchored_uri(uri: str, base: Path) -> str:
     return uri if "://" in uri or not uri else str(base / uri)
 
 
-def _read_file(model: type[BaseModel], path: Path, found: Found) -> None:
+def _read_file(model: type[Declared], path: Path, found: Found) -> None:
     try:
         data, origins = parse_settings_text(path.read_bytes(), str(path))
     except OSError as error:
@@ -168,7 +165,7 @@ def _take_contexts(data: dict[str, Any], base: Path, origins: Mapping[Location, 
             found.contexts[name] = ContextText(settings or {}, base, origins)
 
 
-def _read_contexts(model: type[BaseModel], used: str, found: Found) -> None:
+def _read_contexts(model: type[Declared], used: str, found: Found) -> None:
     """Merges the one in use; the others are looked at for mistakes, and no file that they name is read."""
     for name, each in found.contexts.items():
         into = found if name == used else Found(problems=found.problems)
@@ -245,14 +242,14 @@ class _FileWalk:
     reads: bool = True
     """Whether files that hold one value are read."""
 
-    def walk(self, model: type[BaseModel], data: Mapping[str, Any], keys: Location, above: Location) -> None:
+    def walk(self, model: type[Declared], data: Mapping[str, Any], keys: Location, above: Location) -> None:
         """`keys` as written lead to `data`, `above` are the field names they stand for."""
-        names = {camel(name): name for name in model.model_fields}
+        names = {camel(name): name for name in model.fields}
         for key, value in data.items():
             origin = self.origins[(*keys, key)]
             name = names.get(key)
             stem = names.get(key.removesuffix("File")) if key.endswith("File") else None
-            part = _part_of(model, name) if name else None
+            part = part_of(model, name) if name else None
             if name is None and stem is None:
                 text = f"{origin}: {'.'.join((*map(camel, above), _shown(key)))}: unknown setting{near(key, names)}"
                 self.found.problems.append(text)
@@ -312,7 +309,7 @@ def _from_text(location: Location, text: str) -> object:
     return tuple(text.split()) if location in _LISTS else text
 
 
-def _read_environment(model: type[BaseModel], found: Found) -> None:
+def _read_environment(model: type[Declared], found: Found) -> None:
     known = {variable(location): location for location, _ in leaves(model)}
     for name in sorted(os.environ):
         value = os.environ[name]
@@ -335,22 +332,14 @@ def _is_meant(name: str, known: Iterable[str]) -> bool:
     return is_nested or bool(difflib.get_close_matches(name, known, 1, 0.85))
 
 
-def leaves(model: type[BaseModel], above: Location = ()) -> Iterator[tuple[Location, Any]]:
+def leaves(model: type[Declared], above: Location = ()) -> Iterator[tuple[Location, Any]]:
     """Every setting that holds a value, with its default (None where it has to be given)."""
-    for name, info in model.model_fields.items():
-        part = _part_of(model, name)
+    for name, info in model.fields.items():
+        part = part_of(model, name)
         if part is not None:
             yield from leaves(part, (*above, name))
         else:
-            yield (*above, name), None if info.is_required() else info.get_default(call_default_factory=False)
-
-
-def _part_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    from pydantic import BaseModel
-
-    annotation = model.model_fields[name].annotation
-    kinds = (annotation, *(get_args(annotation) if get_origin(annotation) is not tuple else ()))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+            yield (*above, name), None if info.is_required else info.default
 
 
 def camel(name: str) -> str:
@@ -374,22 +363,3 @@ def near(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(names)}"
-
-
-def _words(problem: Mapping[str, Any]) -> str:
-    """pydantic's message without its prefix, never with the value: it may be a credential."""
-    if problem["type"] in _WANTED:
-        return _WANTED[problem["type"]]
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
-
-
-_WANTED = {
-    "tuple_type": "write a list, for example [first, second]",
-    "string_type": "write text, in quotes if it looks like something else",
-    "model_type": "write `name: value` lines below it",
-    "dict_type": "write `name: value` lines below it",
-    "missing": "is needed here",
-    "extra_forbidden": "there is no such name here",
-}
-"""By pydantic's type of problem, where its own words are Python's."""

@@ -7,6 +7,7 @@ from datetime import UTC, timedelta, timezone
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query import phrases
+from sentinel_core.expression import expression
 
 EXAMPLES = ("last wednesday afternoon", "since 2h", "2026-11-25T14:00/PT2H", "上周三下午")
 
@@ -16,9 +17,9 @@ def not_understood(text: str) -> QueryInvalid:
 
 
 _NOON = dict.fromkeys(("noon", "midday", "正午"), "12:00")
-_OFFSET = re.compile(r"(.*\d) ?(z|[+-]\d{2}:?\d{2})")
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)? ?(am|pm)?|(\d{1,2}) ?(am|pm)")
-_CHINESE_CLOCK = re.compile(rf"({phrases.NUMBER})(?:点|时)(?:钟|整|(半)|(一刻)|({phrases.NUMBER})分?)?")
+_OFFSET = expression(r"(.*\d) ?(z|[+-]\d{2}:?\d{2})")
+_CLOCK = expression(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)? ?(am|pm)?|(\d{1,2}) ?(am|pm)")
+_CHINESE_CLOCK = expression(rf"({phrases.NUMBER})(?:点|时)(?:钟|整|(半)|(一刻)|({phrases.NUMBER})分?)?")
 
 
 def read_clock(text: str, part: str | None, whole: str, inherited: str | None) -> tuple[timedelta, timezone | None]:

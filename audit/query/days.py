@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import date, timedelta
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query import phrases
+from sentinel_core.expression import expression
 
 
 def calendar_date(make: Callable[[], date], text: str) -> date:
@@ -21,25 +21,25 @@ _WEEKDAY = phrases.words(phrases.WEEKDAYS)
 _ZH_WEEKDAY = f"(?:周|星期|礼拜)({phrases.words(phrases.CHINESE_WEEKDAYS)})"
 _MONTH_NAME = f"({phrases.words(phrases.MONTHS)})"
 _ORDINAL = r"(\d{1,2})(?:st|nd|rd|th)?"
-_BEFORE_TODAY = re.compile(rf"(?:last|past|previous) ({_WEEKDAY})\b")
+_BEFORE_TODAY = expression(rf"(?:last|past|previous) ({_WEEKDAY})\b")
 _OF_WEEK = (
-    (re.compile(rf"(?:this ({_WEEKDAY})|({_WEEKDAY}) this week|this week ({_WEEKDAY}))\b"), 0),
-    (re.compile(rf"(?:({_WEEKDAY}) last week|last week ({_WEEKDAY}))\b"), -1),
-    (re.compile(rf"(?:本|这个?){_ZH_WEEKDAY}"), 0),
-    (re.compile(rf"上个?{_ZH_WEEKDAY}"), -1),
-    (re.compile(rf"上上个?{_ZH_WEEKDAY}"), -2),
+    (expression(rf"(?:this ({_WEEKDAY})|({_WEEKDAY}) this week|this week ({_WEEKDAY}))\b"), 0),
+    (expression(rf"(?:({_WEEKDAY}) last week|last week ({_WEEKDAY}))\b"), -1),
+    (expression(rf"(?:本|这个?){_ZH_WEEKDAY}"), 0),
+    (expression(rf"上个?{_ZH_WEEKDAY}"), -1),
+    (expression(rf"上上个?{_ZH_WEEKDAY}"), -2),
 )
-_DAY_WORD = re.compile(phrases.words(phrases.DAY_WORDS))
-_SHORT_DAYS = re.compile(r"(昨|今)(?=[早晚夜])")
-_THIS_PART = re.compile(r"(?:this (?=(?:morning|afternoon|evening|noon)\b)|to(?=night\b))")
-_LAST_NIGHT = re.compile(r"last (?=(?:night|evening)\b)")
-_ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
-_ISO_WEEK_DATE = re.compile(r"(\d{4})-?w(\d{2})-?([1-7])(?!\d)")
-_CHINESE_DATE = re.compile(r"(?:(\d{4}) ?年 ?)?(\d{1,2}) ?月 ?(\d{1,2}) ?[日号]")
-_DAY_MONTH = re.compile(rf"{_ORDINAL} {_MONTH_NAME}\b,?(?: (\d{{4}})\b)?")
-_MONTH_DAY = re.compile(rf"{_MONTH_NAME} {_ORDINAL}\b,?(?: (\d{{4}})\b)?")
-_BARE_WEEKDAY = re.compile(rf"(?:({_WEEKDAY})\b|{_ZH_WEEKDAY})")
-_SLASHED = re.compile(r"\d{1,4}/\d{1,2}(?:/\d{1,4})?|\d{1,4}\.\d{1,2}\.\d{1,4}|\d{8}|\d{10,13}")
+_DAY_WORD = expression(phrases.words(phrases.DAY_WORDS))
+_SHORT_DAYS = expression(r"(昨|今)(?=[早晚夜])")
+_THIS_PART = expression(r"(?:this (?=(?:morning|afternoon|evening|noon)\b)|to(?=night\b))")
+_LAST_NIGHT = expression(r"last (?=(?:night|evening)\b)")
+_ISO_DATE = expression(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_ISO_WEEK_DATE = expression(r"(\d{4})-?w(\d{2})-?([1-7])(?!\d)")
+_CHINESE_DATE = expression(r"(?:(\d{4}) ?年 ?)?(\d{1,2}) ?月 ?(\d{1,2}) ?[日号]")
+_DAY_MONTH = expression(rf"{_ORDINAL} {_MONTH_NAME}\b,?(?: (\d{{4}})\b)?")
+_MONTH_DAY = expression(rf"{_MONTH_NAME} {_ORDINAL}\b,?(?: (\d{{4}})\b)?")
+_BARE_WEEKDAY = expression(rf"(?:({_WEEKDAY})\b|{_ZH_WEEKDAY})")
+_SLASHED = expression(r"\d{1,4}/\d{1,2}(?:/\d{1,4})?|\d{1,4}\.\d{1,2}\.\d{1,4}|\d{8}|\d{10,13}")
 
 
 def leading_day(text: str, today: date) -> tuple[date, str] | None:

@@ -16,6 +16,7 @@ from datetime import datetime, tzinfo
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query.interval import Interval, between, since, window
 from sentinel_core.audit.store.contract import Condition, Query, Test
+from sentinel_core.expression import expression
 from sentinel_core.masking import mask_text
 
 MAX_LENGTH = 1000
@@ -56,9 +57,9 @@ ACTIONS = ("add", "remove", "change", "seen", "rejected", "moved", "purged")
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _VALUE = rf"(?:{_QUOTED}|[^\s\"])+"
-_TERM = re.compile(rf"(-?)(?:([A-Za-z]\w*(?:\.\w+)*)(:|<=|>=|<|>|=))?({_VALUE})(?:\s+|$)")
-_VALUELESS = re.compile(r"[A-Za-z][\w.]*(?::|<=?|>=?|=)")
-_PIECE = re.compile(rf"{_QUOTED}|[^,\"]+|,")
+_TERM = expression(rf"(-?)(?:([A-Za-z]\w*(?:\.\w+)*)(:|<=|>=|<|>|=))?({_VALUE})(?:\s+|$)")
+_VALUELESS = expression(r"[A-Za-z][\w.]*(?::|<=?|>=?|=)")
+_PIECE = expression(rf"{_QUOTED}|[^,\"]+|,")
 
 
 @dataclass(frozen=True, slots=True)

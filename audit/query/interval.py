@@ -16,6 +16,7 @@ from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.query.clocks import EXAMPLES
 from sentinel_core.audit.query.moments import Duration, Frame, Span, duration, moment
 from sentinel_core.audit.query.phrases import MAX_LENGTH, normalise
+from sentinel_core.expression import expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ def since(text: str, *, now: datetime, zone: tzinfo) -> Interval:
 
 _BEGINNINGS = ("2h", "yesterday", "2026-11-25T14:00", "上周三下午")
 """What may be written where `since` is said already."""
-_SEPARATOR = re.compile(r" (?:to|until|till|and|-) |\.\.| ?[~–—] ?|到(?!现在$)|至(?!今$)")
-_TIMES = re.compile(r"(?<=\d:\d\d)-(?=\d{1,2}:\d\d)")
+_SEPARATOR = expression(r" (?:to|until|till|and|-) |\.\.| ?[~–—] ?|到(?!现在$)|至(?!今$)")
+_TIMES = expression(r"(?<=\d:\d\d)-(?=\d{1,2}:\d\d)")
 
 
 def _sides(text: str) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ from sentinel_core.audit.query import phrases
 from sentinel_core.audit.query.clocks import not_understood, read_clock
 from sentinel_core.audit.query.days import calendar_date, leading_day
 from sentinel_core.audit.query.zones import to_utc
+from sentinel_core.expression import expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,13 @@ def duration(text: str) -> Duration | None:
 
 
 _UNITS = phrases.words(phrases.CLOCK_UNITS, phrases.CALENDAR_UNITS)
-_PIECE = re.compile(rf"\s*({phrases.NUMBER})\s*({_UNITS})(?![a-z])")
-_ISO_DURATION = re.compile(
+_PIECE = expression(rf"\s*({phrases.NUMBER})\s*({_UNITS})(?![a-z])")
+_ISO_DURATION = expression(
     r"p(?=.)(?:(\d{1,4})y)?(?:(\d{1,4})m)?(?:(\d{1,5})w)?(?:(\d{1,6})d)?"
     r"(?:t(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,3})?)s)?)?"
 )
-_AGO = re.compile(r"(.+?)\s*(?:ago|之前|以前|前)")
-_TRAILING = re.compile(r"(?:the )?(?:last|past|previous|最近|过去|近|前)\s*(.+?)(?:内|以来|里)?")
+_AGO = expression(r"(.+?)\s*(?:ago|之前|以前|前)")
+_TRAILING = expression(r"(?:the )?(?:last|past|previous|最近|过去|近|前)\s*(.+?)(?:内|以来|里)?")
 _BARE_UNIT = {"hour": "1h", "minute": "1m", "小时": "1h"}
 
 
@@ -143,13 +144,13 @@ def _relative(text: str, frame: Frame) -> Span | None:
 _THIS, _LAST = r"(?:this|本|这个?)", r"(?:last|previous|上个?)"
 _WEEK, _MONTH, _YEAR = r" ?(?:week|周|星期|礼拜)", r" ?(?:month|月)", r" ?(?:year|年)"
 _SPANS: tuple[tuple[re.Pattern[str], str, int], ...] = (
-    (re.compile(_THIS + _WEEK), "week", 0),
-    (re.compile(_LAST + _WEEK), "week", -1),
-    (re.compile(r"(?:the )?week before last|上上个?(?:周|星期|礼拜)"), "week", -2),
-    (re.compile(_THIS + _MONTH), "month", 0),
-    (re.compile(_LAST + _MONTH), "month", -1),
-    (re.compile(rf"{_THIS}{_YEAR}|今年"), "year", 0),
-    (re.compile(rf"(?:last|previous){_YEAR}|去年"), "year", -1),
+    (expression(_THIS + _WEEK), "week", 0),
+    (expression(_LAST + _WEEK), "week", -1),
+    (expression(r"(?:the )?week before last|上上个?(?:周|星期|礼拜)"), "week", -2),
+    (expression(_THIS + _MONTH), "month", 0),
+    (expression(_LAST + _MONTH), "month", -1),
+    (expression(rf"{_THIS}{_YEAR}|今年"), "year", 0),
+    (expression(rf"(?:last|previous){_YEAR}|去年"), "year", -1),
 )
 
 
@@ -200,7 +201,7 @@ def _day_and_time(text: str, frame: Frame) -> Span:
     return Span(to_utc(wall, zone), to_utc(wall, zone, last=True), instant=True, day=day, part=part)
 
 
-_PART = re.compile(rf"({phrases.words(phrases.PARTS)})?.*")
+_PART = expression(rf"({phrases.words(phrases.PARTS)})?.*")
 
 
 def _part_of(day: date, part: str, frame: Frame) -> Span:

@@ -11,6 +11,8 @@ from sentinel_core.audit.chain import ChainedStore, Linked
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.store.contract import AuditStore
 
+PURGED = "sentinel.audit.purged.v1"
+"""The type of the event that tells of a purge."""
 Ends = Mapping[str, int]
 """The number of the last event that is meant, by source."""
 

@@ -19,10 +19,10 @@ from sentinel_core.audit.chain import Head
 from sentinel_core.audit.errors import EventInvalid
 from sentinel_core.audit.event import NAMESPACE, Event
 from sentinel_core.audit.instants import milliseconds, rfc3339, whole_ms
+from sentinel_core.audit.retention.contract import PURGED
 from sentinel_core.audit.signing import SigningKey, VerifyKey
 from sentinel_core.masking import mask_text
 
-PURGED = "sentinel.audit.purged.v1"
 FORMAT_VERSION = 1
 Signature = Literal["none", "good", "bad", "unknown key"]
 

@@ -20,8 +20,7 @@ from sentinel_core.audit.chain import Head, Linked
 from sentinel_core.audit.errors import EventInvalid, PurgeFailed
 from sentinel_core.audit.event import Event, parse_event
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
-from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired, Holder
-from sentinel_core.audit.retention.record import PURGED
+from sentinel_core.audit.retention.contract import OVERTAKEN, PURGED, Ends, Expired, Holder
 from sentinel_core.audit.store._os_client import Client, encode, refused
 from sentinel_core.audit.store._os_layout import FIELDS, GONE, NUMBER, Names, key, linked_of
 from sentinel_core.audit.store._os_walk import Pager, by_source, queries

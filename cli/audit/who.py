@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sentinel_core.audit.checkpoints import newest
 from sentinel_core.audit.query.interval import Interval, between, since
 from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
@@ -24,7 +24,10 @@ from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import Span, Styled, display_width, pad, plural, visible
 
-EVER = "1970-01-01T00:00Z"
+if TYPE_CHECKING:
+    from sentinel_core.audit.verify import Promise
+
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 TOGETHER_SHOWN = 5
 
 
@@ -69,13 +72,22 @@ def who(
         if moment is not None:
             answer = _in_force(answer)
         file = app.settings.audit.checkpoints
-        stands = standing(store, _shown(answer), newest(Path(file)) if file else {})
+        stands = standing(store, _shown(answer), _promises(file))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
     app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
     if stands is not None:
         _say_standing(app, stands, interval, place)
         if stands.broken:
             raise click.exceptions.Exit(Exit.ERROR)
+
+
+def _promises(file: str | None) -> Mapping[str, Promise]:
+    """What the newest checkpoints say, by source."""
+    if file is None:
+        return {}
+    from sentinel_core.audit.checkpoints import newest
+
+    return newest(Path(file))
 
 
 def _shown(answer: Answer) -> list[EventHead]:
@@ -120,7 +132,9 @@ def _interval(
         return between(*window, now=now, zone=zone)
     if start is not None:
         return since(start, now=now, zone=zone)
-    return between(EVER, moment if moment is not None else now.isoformat(), now=now, zone=zone)
+    if moment is not None:
+        return between(EVER.isoformat(), moment, now=now, zone=zone)
+    return Interval(EVER, now, zone)
 
 
 def _told(interval: Interval, moment: str | None, zone: tzinfo) -> str:

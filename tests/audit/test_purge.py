@@ -19,10 +19,10 @@ from sentinel_core.audit.errors import PurgeFailed, StoreUnavailable
 from sentinel_core.audit.events import Event, parse_event
 from sentinel_core.audit.lease import Lease
 from sentinel_core.audit.retention import purge as steps
-from sentinel_core.audit.retention.contract import Holder, PurgingStore
+from sentinel_core.audit.retention.contract import PURGED, Holder, PurgingStore
 from sentinel_core.audit.retention.past import past_of
 from sentinel_core.audit.retention.purge import Statement, plan, purge
-from sentinel_core.audit.retention.record import PURGED, read_record
+from sentinel_core.audit.retention.record import read_record
 from sentinel_core.audit.retention.segment import write_segment
 from sentinel_core.audit.schemas import event_schema
 from sentinel_core.audit.signing import SigningKey

@@ -15,8 +15,7 @@ import pytest
 from sentinel_core.audit.chain import COLUMNS, link
 from sentinel_core.audit.checkpoints import append, read, signed
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.retention.contract import PurgingStore
-from sentinel_core.audit.retention.record import PURGED
+from sentinel_core.audit.retention.contract import PURGED, PurgingStore
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store import _layout
 from sentinel_core.audit.store.sqlite import SqliteStore

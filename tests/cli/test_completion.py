@@ -195,7 +195,7 @@ def test_rules_that_are_half_written_have_resources_too(shop: Project, ask: Call
 
 def test_instances_and_what_they_ran_are_offered(shop: Project, ask: Callable[[str], list[str]]) -> None:
     settings = load_settings()
-    engine = start(settings.model_copy(update={"instance": "order-1"}))
+    engine = start(settings.replace(instance="order-1"))
     try:
         assert engine.wait_ready(timeout_s=10)
         deadline = time.monotonic() + 10

@@ -291,13 +291,43 @@ HEAVY = {"grpc", "kafka", "ssl", "http.client", "asyncio", "google.protobuf", "c
     [
         ("--help", {"pydantic", "ruamel.yaml", "sqlite3", "subprocess", "importlib.metadata"}),
         ("version", {"pydantic", "ruamel.yaml", "sqlite3"}),
-        ("rules validate repo/sentinel-rules.yaml", {"sqlite3", "sentinel_core.datasources.git"}),
+        (
+            "rules validate repo/sentinel-rules.yaml",
+            {"sqlite3", "sentinel_core.datasources.git", "sentinel_core.rules.draft", "sentinel_core.cli.pages"},
+        ),
         ("rules show", {"sqlite3", "sentinel_core.datasources.etcd", "sentinel_core.datasources.nacos"}),
         ("audit who coupon", {"sentinel_core.audit.kafka", "sentinel_core.datasources", "sentinel_core.rules"}),
+        (
+            "audit who coupon",
+            {"pydantic", "importlib.metadata", "sentinel_core.audit.verify", "sentinel_core.cli.pages"},
+        ),
+        ("audit query coupon", {"pydantic", "sentinel_core.rules"}),
     ],
 )
 def test_a_command_imports_what_it_needs(asked: None, project: Project, line: str, not_needed: set[str]) -> None:
     assert loaded_by(project.folder, *line.split()) & (HEAVY | not_needed) == set()
+
+
+def test_of_the_kinds_only_those_that_a_document_has_are_built(here: Path) -> None:
+    """What validates and writes a kind takes longer to make than a hundred rules to validate."""
+    (here / "rules.yaml").write_text("flowRules: [{resource: a, grade: qps, count: 1}]\n", encoding="utf-8")
+    script = (
+        "import sentinel_core.cli.main as main\n"
+        "from sentinel_core.rules.canonical import list_adapter\n"
+        "assert main.run(['rules', 'validate', 'rules.yaml']) == 0\n"
+        "assert list_adapter.cache_info().currsize == 1\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=here)
+
+
+def test_an_engine_has_all_kinds_built_before_there_are_threads(here: Path) -> None:
+    script = (
+        "import sentinel_core.engine\n"
+        "from sentinel_core.rules.registry import MODELS\n"
+        "shapes = [shape for model in MODELS.values() for shape in (model, *model.nested.values())]\n"
+        "assert all(shape.__pydantic_complete__ for shape in shapes)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=here)
 
 
 def test_version_tells_what_it_runs_on(sentinelctl: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,8 +96,8 @@ def test_a_store_that_is_gone_leaves_the_last_known_good_rules(settings: Setting
 def test_an_outbox_that_cannot_be_written_does_not_stop_protection(settings: Settings, project: Project) -> None:
     blocked = project.folder / "file"
     blocked.write_text("", encoding="utf-8")
-    audit = settings.audit.model_copy(update={"outbox": str(blocked / "outbox.db")})
-    engine = ready(settings.model_copy(update={"audit": audit, "timeout": 0.5}))
+    audit = settings.audit.replace(outbox=str(blocked / "outbox.db"))
+    engine = ready(settings.replace(audit=audit, timeout=0.5))
     assert len(engine.rules("flow")) == 2
     assert engine.status()["audit"]["lateEvents"] > 0
     engine.close()
@@ -110,8 +111,8 @@ def test_close_is_idempotent_and_entries_go_on(settings: Settings) -> None:
 
 
 def test_close_is_bounded_when_the_audit_store_is_down(settings: Settings, project: Project) -> None:
-    audit = settings.audit.model_copy(update={"store": f"sqlite:///{project.repo}"})
-    engine = ready(settings.model_copy(update={"audit": audit, "timeout": 0.5}))
+    audit = settings.audit.replace(store=f"sqlite:///{project.repo}")
+    engine = ready(settings.replace(audit=audit, timeout=0.5))
     began = time.monotonic()
     engine.close()
     assert time.monotonic() - began < 10
@@ -121,8 +122,8 @@ def test_close_is_bounded_when_the_audit_store_is_down(settings: Settings, proje
 
 
 def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings, project: Project) -> None:
-    audit = settings.audit.model_copy(update={"store": f"sqlite:///{project.repo}"})
-    ready(settings.model_copy(update={"audit": audit, "timeout": 0.5})).close()
+    audit = settings.audit.replace(store=f"sqlite:///{project.repo}")
+    ready(settings.replace(audit=audit, timeout=0.5)).close()
     ready(settings).close()
     store = open_store(settings.audit.store, read_only=True)
     assert store.query(Query()).rows
@@ -139,10 +140,10 @@ def test_the_next_start_delivers_what_the_last_one_could_not(settings: Settings,
     ],
 )
 def test_what_can_never_work_is_refused_at_once(
-    here: Path, change: dict[str, object], error: type[Exception], said: str
+    here: Path, change: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        start(Settings.model_validate(change))
+        start(Settings(**change))
 
 
 def test_two_stores_may_share_the_kinds(here: Path) -> None:

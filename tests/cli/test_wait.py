@@ -49,9 +49,9 @@ class Fleet:
         found = []
         for name in names:
             settings = load_settings(self.here / "sentinel.yaml")
-            audit = settings.audit.model_copy(update={"outbox": str(self.here / f"{name}.db")})
+            audit = settings.audit.replace(outbox=str(self.here / f"{name}.db"))
             own = {"instance": name, "audit": audit, "last_known_good": str(self.here / f"last-good-{name}")}
-            engine = start(settings.model_copy(update=own))
+            engine = start(settings.replace(**own))
             self._undo.callback(engine.close)
             found.append(engine)
         return found

@@ -19,9 +19,9 @@ def main(path: str, first: str, count: str) -> None:
         stores, _ = open_stores(settings, undo)
         for number in range(int(first), int(first) + int(count)):
             name = f"order-{number:02}"
-            audit = settings.audit.model_copy(update={"outbox": str(here / f"{name}.outbox")})
+            audit = settings.audit.replace(outbox=str(here / f"{name}.outbox"))
             own = {"instance": name, "audit": audit, "last_known_good": str(here / f"{name}.last-good")}
-            engine = ServiceEngine(settings.model_copy(update=own))
+            engine = ServiceEngine(settings.replace(**own))
             undo.callback(engine.close)
             engine.begin(stores)
         sys.stdin.read()

@@ -11,6 +11,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from sentinel_core.collectors.local import GAUGES
 from sentinel_core.observation.recorder import Recorder
 from sentinel_core.observation.store import ObservationStore, Reading, Series, Span
 from sentinel_core.service import ServiceEngine
-from sentinel_core.settings import Settings
+from sentinel_core.settings import AuditSettings, Observe, Settings
 from sentinel_core.testing import FakeClock
 from tests.engine.test_fork import in_child, wait_for
 
@@ -259,14 +260,14 @@ def _count(store: ObservationStore) -> int:
         return 0  # it is being made
 
 
-def service(folder: Path, **observe: object) -> ServiceEngine:
+def service(folder: Path, **observe: Any) -> ServiceEngine:
     return ServiceEngine(
-        Settings.model_validate({
-            "observe": observe,
-            "last_known_good": str(folder / "lkg"),
-            "audit": {"outbox": str(folder / "outbox.db"), "store": f"sqlite:///{folder}/audit.db"},
-        })
-    )  # fmt: skip
+        Settings(
+            observe=Observe(**observe),
+            last_known_good=str(folder / "lkg"),
+            audit=AuditSettings(outbox=str(folder / "outbox.db"), store=f"sqlite:///{folder}/audit.db"),
+        )
+    )
 
 
 def test_a_service_records_where_the_settings_say_so(tmp_path: Path) -> None:

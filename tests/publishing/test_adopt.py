@@ -164,7 +164,8 @@ def test_where_both_changed_a_rule_somebody_decides(origin: Origin, store: Memor
     assert origin.rules() == RULES.replace("count: 5", "count: 6")
 
 
-FREEZE = Freeze.model_validate({"name": "year end", "from": "2020-01-01T00:00:00Z", "to": "2999-01-01T00:00:00Z"})
+YEARS: dict[str, Any] = {"name": "year end", "from": "2020-01-01T00:00:00Z", "to": "2999-01-01T00:00:00Z"}
+FREEZE = Freeze(**YEARS)
 GUARDED: dict[str, tuple[bytes, dict[str, Any]]] = {
     "empty": (b"[]", {}),
     "zero": (two(0), {}),
