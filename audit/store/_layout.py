@@ -91,4 +91,5 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     """,
     _chain_what_is_there,
     "CREATE TABLE purges (event INTEGER PRIMARY KEY)",
+    "CREATE INDEX events_source ON events (source, type, time)",
 )
