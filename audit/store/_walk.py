@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from sentinel_core.audit.chain import Entry, Page, Run, Wanted, link, link_written
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
-from sentinel_core.audit.store._layout import APPLICATION_ID, COLUMNS_SQL, MIGRATIONS, ROW_SQL, ROWS, grouped
+from sentinel_core.audit.store._layout import (
+    APPLICATION_ID,
+    COLUMNS_SQL,
+    MIGRATIONS,
+    READABLE_FROM,
+    ROW_SQL,
+    ROWS,
+    grouped,
+)
 from sentinel_core.audit.store._packing import unpack
 
 if TYPE_CHECKING:
@@ -78,7 +86,12 @@ _here: list[partial[Walked]] = []
 
 def _begin(path: Path, wanted: Wanted) -> None:
     database = Database(
-        path, migrations=MIGRATIONS, application_id=APPLICATION_ID, failure=StoreUnavailable, read_only=True
+        path,
+        migrations=MIGRATIONS,
+        application_id=APPLICATION_ID,
+        failure=StoreUnavailable,
+        read_only=True,
+        readable_from=READABLE_FROM,
     )
     _here.append(partial(_runs, database, wanted))
 

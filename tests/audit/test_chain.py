@@ -21,7 +21,7 @@ from sentinel_core.audit.chain import COLUMNS, ROW, START, Head, link
 from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event
 from sentinel_core.audit.store import _layout
-from sentinel_core.audit.store.contract import Ingested
+from sentinel_core.audit.store.contract import Condition, Ingested, Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.verify import verify
@@ -236,14 +236,24 @@ def test_a_store_without_the_index_of_sources_gets_it(tmp_path: Path, events: li
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP INDEX events_source")
         connection.execute("PRAGMA user_version = 4")
-    with pytest.raises(StoreUnavailable, match="open it once for writing"):
-        SqliteStore(path, read_only=True).count()
+    reader = SqliteStore(path, read_only=True)
+    asked = Query((Condition("source", "is", (events[0].source,)), Condition("type", "is", (events[0].type,))))
+    assert len(reader.query(asked).rows) == len(verify(reader).heads) * 6 == 6
+    reader.close()
     store = SqliteStore(path)
     assert store.ingest(events) == Ingested(4, 6)
     assert_sound(store, 10)
     with closing(sqlite3.connect(path)) as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")]
     assert "events_source" in names
+
+
+def test_a_store_without_a_chain_is_not_read_before_it_has_one(tmp_path: Path, events: list[Event]) -> None:
+    path = tmp_path / "audit.db"
+    SqliteStore(path).ingest(events)
+    _as_an_older_version_left_it(path)
+    with pytest.raises(StoreUnavailable, match="open it once for writing"):
+        SqliteStore(path, read_only=True).count()
 
 
 def test_a_kill_within_the_migration_leaves_the_older_layout(
