@@ -45,14 +45,14 @@ def read_plain(text: bytes) -> Any:
 
     Raises Uncommon or UnicodeError where only the library does; ValueError, RecursionError.
     """
-    if not (text.isascii() and b"\\u" not in text) and not _is_basic(text):
+    if not _is_basic(text):
         raise Uncommon
     return (_STRICT if _LONG in text.translate(_DIGITS) else _DECODER).decode(text.decode())
 
 
 def _is_basic(data: bytes) -> bool:
     """Whether no character needs two units of UTF-16, whose order is not that of code points."""
-    return not _SURROGATES.search(data)
+    return (data.isascii() and b"\\" not in data) or not _SURROGATES.search(data)
 
 
 def _small(text: str) -> int:

@@ -50,15 +50,19 @@ class Database:
         application_id: int,
         failure: type[AuditError],
         read_only: bool = False,
+        readable_from: int | None = None,
         busy_s: float | None = None,
     ) -> None:
-        """`busy_s`: how long a call waits for another thread or process that holds the file, in all
+        """`readable_from`: the oldest layout that who only reads can do with (default: the newest alone).
+
+        `busy_s`: how long a call waits for another thread or process that holds the file, in all
         (default: BUSY_TIMEOUT_S)."""
         self.path = path
         self._migrations = migrations
         self._application_id = application_id
         self._failure = failure
         self._read_only = read_only
+        self._readable_from = len(migrations) if readable_from is None else readable_from
         self._busy_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -155,7 +159,8 @@ class Database:
         return connection
 
     def _migrate_locked(self, connection: sqlite3.Connection) -> None:
-        if self._version_locked(connection) == len(self._migrations):
+        version = self._version_locked(connection)
+        if version == len(self._migrations) or (self._read_only and version >= self._readable_from):
             return
         if self._read_only:
             raise self._failure(f"{self.path}: its layout is older than this program's; open it once for writing")

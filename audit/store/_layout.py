@@ -91,4 +91,7 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     """,
     _chain_what_is_there,
     "CREATE TABLE purges (event INTEGER PRIMARY KEY)",
+    "CREATE INDEX events_source ON events (source, type, time)",
 )
+READABLE_FROM = 4
+"""Layouts from this on lack an index at most."""

@@ -5,16 +5,27 @@ from __future__ import annotations
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentinel_core.audit.chain import Entry, Page, Run, Wanted, link, link_written
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
-from sentinel_core.audit.store._layout import APPLICATION_ID, COLUMNS_SQL, MIGRATIONS, ROW_SQL, ROWS, grouped
+from sentinel_core.audit.store._layout import (
+    APPLICATION_ID,
+    COLUMNS_SQL,
+    MIGRATIONS,
+    READABLE_FROM,
+    ROW_SQL,
+    ROWS,
+    grouped,
+)
 from sentinel_core.audit.store._packing import unpack
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 HEADS = "SELECT source, number, hash, adopted FROM chains ORDER BY source"
 PAGE = 2000
@@ -28,7 +39,11 @@ _WRITTEN = (
     f"SELECT e.source, e.number, e.previous, e.hash, b.data, json_array({COLUMNS_SQL}) || ',' || "  # noqa: S608  own names
     f"(SELECT json_group_array(json_array({ROW_SQL})) FROM changes c WHERE c.event = e.seq) {_SPAN}"
 )
+_SHARED = 64
+"""Pages that are shared out at a time: what others have walked waits here until its turn."""
 Span = tuple[int, int]
+Walked = tuple[int, Sequence[Run] | None]
+"""How many events there are, and their runs if all is well."""
 
 
 def walk(database: Database, first: int, last: int, wanted: Wanted) -> Iterator[Page]:
@@ -39,35 +54,53 @@ def walk(database: Database, first: int, last: int, wanted: Wanted) -> Iterator[
         yield Page(events, runs, partial(_entries, database, span))
 
 
-def _all_runs(database: Database, spans: Sequence[Span], wanted: Wanted) -> Iterator[tuple[int, Sequence[Run] | None]]:
+def _all_runs(database: Database, spans: Sequence[Span], wanted: Wanted) -> Iterator[Walked]:
     processes = min(os.cpu_count() or 1, _MOST_PROCESSES)
+    here = partial(_runs, database, wanted)
     if len(spans) * PAGE < PARALLEL_FROM or processes == 1:
-        yield from (_runs(database, wanted, span) for span in spans)
+        yield from map(here, spans)
         return
     import multiprocessing  # whoever walks nothing does not wait for them
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(database.path, wanted)
+        processes - 1, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(database.path, wanted)
     ) as pool:
-        yield from pool.map(_runs_here, spans, chunksize=4)
+        for start in range(0, len(spans), _SHARED):
+            yield from _shared(pool, here, spans[start : start + _SHARED])
 
 
-_here: list[partial[tuple[int, Sequence[Run] | None]]] = []
+def _shared(pool: Executor, here: Callable[[Span], Walked], spans: Sequence[Span]) -> Iterator[Walked]:
+    """This process begins at the first, others at the last: it need not wait for their start."""
+    others = {span: pool.submit(_runs_here, span) for span in reversed(spans)}
+    try:
+        for span in spans:
+            yield here(span) if others[span].cancel() else others[span].result()
+    finally:
+        for other in others.values():
+            other.cancel()
+
+
+_here: list[partial[Walked]] = []
 
 
 def _begin(path: Path, wanted: Wanted) -> None:
     database = Database(
-        path, migrations=MIGRATIONS, application_id=APPLICATION_ID, failure=StoreUnavailable, read_only=True
+        path,
+        migrations=MIGRATIONS,
+        application_id=APPLICATION_ID,
+        failure=StoreUnavailable,
+        read_only=True,
+        readable_from=READABLE_FROM,
     )
     _here.append(partial(_runs, database, wanted))
 
 
-def _runs_here(span: Span) -> tuple[int, Sequence[Run] | None]:
+def _runs_here(span: Span) -> Walked:
     return _here[0](span)
 
 
-def _runs(database: Database, wanted: Wanted, span: Span) -> tuple[int, Sequence[Run] | None]:
+def _runs(database: Database, wanted: Wanted, span: Span) -> Walked:
     """How many events there are, and their runs. SQLite writes the JSON, three times as fast as Python. What comes out
     right is right, as it has the hash; where anything does not, None: it may be that another version of SQLite writes
     JSON in another way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
@@ -34,6 +35,8 @@ _MAYBE_ALONE = {*_OF_EVENT, "kind"}
 """What an event without changes can meet too."""
 _KIND = "coalesce(c.kind, e.subject)"
 _FIELD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
+_PLACE = ("row_time", "row_event", "row_place")
+_MOST_PAIRS = 32
 _NUMERIC = {"=", "<", "<=", ">", ">="}
 
 
@@ -42,6 +45,31 @@ def select(query: Query, columns: str, *, by_arrival: bool = False) -> tuple[str
     more follow."""
     if not 1 <= query.limit <= MAX_LIMIT:
         raise QueryInvalid(f"limit is {query.limit}; a number from 1 to {MAX_LIMIT} is needed")
+    parts: list[str] = []
+    values: list[Any] = []
+    for conditions in [query.conditions] if by_arrival else _by_source(query.conditions):
+        part, bound = _select(replace(query, conditions=conditions), columns, by_arrival=by_arrival)
+        parts.append(part)
+        values += bound
+    order = "e.seq, c.place" if by_arrival else "row_time DESC, row_event DESC, row_place DESC"
+    return f"{' UNION ALL '.join(parts)} ORDER BY {order} LIMIT {query.limit + 1}", values
+
+
+def _by_source(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
+    """The conditions once for each source and type that they name: an index has the events of each in the order of
+    time, and SQLite joins them so. Together they would be sorted, or looked for among all events."""
+    named = {each.column: each for each in conditions if each.test == "is" and not each.negated}
+    if not {"source", "type"} <= named.keys() or "resource" in named:
+        return [tuple(conditions)]
+    source, kind_of_event = named["source"], named["type"]
+    rest = [each for each in conditions if each is not source and each is not kind_of_event]
+    pairs = dict.fromkeys(product(map(_bindable, source.values), map(_bindable, kind_of_event.values)))
+    if not 1 <= len(pairs) <= _MOST_PAIRS:
+        return [tuple(conditions)]
+    return [(Condition("source", "is", (one,)), Condition("type", "is", (other,)), *rest) for one, other in pairs]
+
+
+def _select(query: Query, columns: str, *, by_arrival: bool) -> tuple[str, list[Any]]:
     tables, place = _tables(query.conditions, by_arrival=by_arrival)
     clauses: list[str] = []
     values: list[Any] = []
@@ -62,9 +90,8 @@ def select(query: Query, columns: str, *, by_arrival: bool = False) -> tuple[str
             clauses += [f"{place[0]} <= ?", f"({', '.join(place)}) < (?, ?, ?)"]
             values += [time, time, event, number]
     where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
-    order = "e.seq, c.place" if by_arrival else ", ".join(f"{column} DESC" for column in place)
-    statement = f"SELECT {columns}, {', '.join(place)} FROM {tables}{where} ORDER BY {order} LIMIT {query.limit + 1}"  # noqa: S608  names come from this module alone
-    return statement, values
+    told = ", ".join(f"{column} AS {name}" for column, name in zip(place, _PLACE, strict=True))
+    return f"SELECT {columns}, {told} FROM {tables}{where}", values  # noqa: S608  names come from this module alone
 
 
 def _tables(conditions: Sequence[Condition], *, by_arrival: bool) -> tuple[str, tuple[str, str, str]]:
@@ -162,7 +189,7 @@ def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
     column = _KIND if condition.column == "kind" else (_OF_CHANGE | _OF_EVENT).get(condition.column)
     if column is None:
         raise QueryInvalid(f"{condition.column!r} cannot be compared with a text")
-    text = storable(str(value))
+    text = _bindable(value)
     match condition.test:
         case "is":
             return f"{column} = ?", [text]
@@ -173,6 +200,10 @@ def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
         case _:
             prefix, glob = _pattern(text)
             return f"({column} >= ? AND {column} < ? AND {column} GLOB ?)", [prefix, f"{prefix}\U0010ffff", glob]
+
+
+def _bindable(value: str | float) -> str:
+    return storable(str(value))
 
 
 def _number(field: str, test: str, value: float) -> tuple[str, list[Any]]:

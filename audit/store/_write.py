@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, START, link_new
-from sentinel_core.audit.event import RuleApplied
-from sentinel_core.audit.indexing import Columns, Indexed
+from sentinel_core.audit.event import Event, RuleApplied
+from sentinel_core.audit.indexing import Columns, Indexed, read_columns
 from sentinel_core.audit.store._packing import pack
 from sentinel_core.audit.store.contract import EventHead
 
@@ -49,35 +49,38 @@ def may_fold(told: Columns | EventHead) -> bool:
     return bool(told.observed) and told.type != RuleApplied.TYPE
 
 
-Read = tuple[Columns, Sequence[Indexed], bytes]
-"""An event as it is to be stored: its columns, its rows, its canonical data."""
+_AT_ONCE = 100
+"""Events whose rows are handed over together: fewer than leave the cache of the processor."""
 
 
 class Writer:
     """One batch in one write transaction: what it reads of the file stays true until the commit."""
 
-    def __init__(self, connection: sqlite3.Connection, batch: Sequence[Read]) -> None:
+    def __init__(self, connection: sqlite3.Connection, batch: Sequence[Event]) -> None:
         self._connection = connection
-        names = json.dumps([(columns.id, columns.source) for columns, _, _ in batch])
+        names = json.dumps([(event.id, event.source) for event in batch])
         self._known = {(name, source): seq for name, source, seq in connection.execute(_KNOWN, (names,))}
-        sources = json.dumps(sorted({columns.source for columns, _, _ in batch}))
+        sources = json.dumps(sorted({event.source for event in batch}))
         self._heads = {source: (number, made) for source, number, made in connection.execute(_HEADS, (sources,))}
         self._last = int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
         self._events: list[tuple[Any, ...]] = []
         self._bodies: list[tuple[int, bytes]] = []
         self._changes: list[tuple[Any, ...]] = []
         self._sightings: list[tuple[int, str, int]] = []
+        self._moved: set[str] = set()
         self.new = 0
 
-    def add(self, read: Read) -> None:
-        """A new event with its link; of one that is known only the sighting."""
-        columns = read[0]
+    def add(self, event: Event) -> None:
+        """A new event with its link; of one that is known only the sighting. Raises EventRefused."""
+        columns, indexed, data = read_columns(event)
         seq: int | None = self._known.get((columns.id, columns.source))
         if seq is None and may_fold(columns):
             seq = self._fold(columns)
         if seq is None:
-            seq = self._append(*read)
+            seq = self._append(columns, indexed, data)
         self._sightings.append((seq, columns.instance or "", columns.time))
+        if len(self._sightings) >= _AT_ONCE:
+            self.flush()
 
     def flush(self) -> None:
         """Hands over what was added so far, and the new heads of the chains."""
@@ -86,9 +89,8 @@ class Writer:
         write("INSERT INTO bodies VALUES (?, ?)", self._bodies)
         write("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._changes)
         write("INSERT OR IGNORE INTO sightings VALUES (?, ?, ?)", self._sightings)
-        if self._events:
-            write(_MOVE_HEAD, [(source, *head) for source, head in self._heads.items()])
-        for written in (self._events, self._bodies, self._changes, self._sightings):
+        write(_MOVE_HEAD, [(source, *self._heads[source]) for source in self._moved])
+        for written in (self._events, self._bodies, self._changes, self._sightings, self._moved):
             written.clear()
 
     def _append(self, columns: Columns, indexed: Sequence[Indexed], data: bytes) -> int:
@@ -102,6 +104,7 @@ class Writer:
         number, previous = self._heads.get(source, (0, START))
         made = link_new(previous, number + 1, data, tuple(columns), rows)
         self._heads[source] = (number + 1, made)
+        self._moved.add(source)
         self._known[columns.id, source] = self._last
         self._events.append((self._last, number + 1, previous, made, *columns))
         self._bodies.append((self._last, pack(data)))

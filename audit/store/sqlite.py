@@ -19,10 +19,9 @@ from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
-from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
-from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
+from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS, READABLE_FROM
 from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
@@ -78,17 +77,17 @@ class SqliteStore:
             application_id=APPLICATION_ID,
             failure=StoreUnavailable,
             read_only=read_only,
+            readable_from=READABLE_FROM,
         )
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
-        batch = [read_columns(event) for event in events]
         with self._database.write() as connection:
-            writer = Writer(connection, batch)
-            for read in batch:
-                writer.add(read)
+            writer = Writer(connection, events)
+            for event in events:
+                writer.add(event)
             writer.flush()
-        return Ingested(writer.new, len(batch) - writer.new)
+        return Ingested(writer.new, len(events) - writer.new)
 
     def heads(self) -> Sequence[Head]:
         """See `ChainedStore`."""
@@ -118,13 +117,12 @@ class SqliteStore:
 
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
-        read = read_columns(event)
         with self._database.write() as connection:
             found = connection.execute(LAST_PURGE).fetchone()
             if (found and found[0]) != (after and after.id):
                 raise PurgeFailed(OVERTAKEN, next_step="run it again")
-            writer = Writer(connection, [read])
-            writer.add(read)
+            writer = Writer(connection, [event])
+            writer.add(event)
             writer.flush()
             connection.execute(RECORD, (event.id, event.source))
 

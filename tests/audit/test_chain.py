@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -17,9 +18,10 @@ import pytest
 import rfc8785
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, Head, link
+from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.events import Event, restore_event
 from sentinel_core.audit.store import _layout
-from sentinel_core.audit.store.contract import Ingested
+from sentinel_core.audit.store.contract import Condition, Ingested, Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.verify import verify
@@ -217,6 +219,7 @@ def test_what_was_damaged_before_there_was_a_chain_is_told_and_keeps_nobody_out(
 def _as_an_older_version_left_it(path: Path) -> None:
     connection = sqlite3.connect(path)
     for statement in (
+        "DROP INDEX events_source",
         "DROP TABLE purges",
         "DROP TABLE chains",
         *(f"ALTER TABLE events DROP COLUMN {column}" for column in ("number", "previous", "hash")),
@@ -225,6 +228,32 @@ def _as_an_older_version_left_it(path: Path) -> None:
         connection.execute(statement)
     connection.commit()
     connection.close()
+
+
+def test_a_store_without_the_index_of_sources_gets_it(tmp_path: Path, events: list[Event]) -> None:
+    path = tmp_path / "audit.db"
+    SqliteStore(path).ingest(events[:6])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP INDEX events_source")
+        connection.execute("PRAGMA user_version = 4")
+    reader = SqliteStore(path, read_only=True)
+    asked = Query((Condition("source", "is", (events[0].source,)), Condition("type", "is", (events[0].type,))))
+    assert len(reader.query(asked).rows) == len(verify(reader).heads) * 6 == 6
+    reader.close()
+    store = SqliteStore(path)
+    assert store.ingest(events) == Ingested(4, 6)
+    assert_sound(store, 10)
+    with closing(sqlite3.connect(path)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")]
+    assert "events_source" in names
+
+
+def test_a_store_without_a_chain_is_not_read_before_it_has_one(tmp_path: Path, events: list[Event]) -> None:
+    path = tmp_path / "audit.db"
+    SqliteStore(path).ingest(events)
+    _as_an_older_version_left_it(path)
+    with pytest.raises(StoreUnavailable, match="open it once for writing"):
+        SqliteStore(path, read_only=True).count()
 
 
 def test_a_kill_within_the_migration_leaves_the_older_layout(

@@ -102,6 +102,28 @@ def test_pages_hold_every_row_once_newest_first(store: AuditStore, history: Any,
         assert [time for time, _, _ in seen] == sorted((time for time, _, _ in seen), reverse=True)
 
 
+def test_changes_of_several_sources_come_in_one_order_of_time(store: AuditStore, history: Any, flow: Any) -> None:
+    slow = {"resource": "r1", "grade": 0, "timeWindow": 10}
+    changes = []
+    for step in range(1, 5):
+        changes.append(history.commit("flow", [flow(f"r{number}", step) for number in range(3)]))
+        changes.append(history.commit("degrade", [{**slow, "count": step}]))
+        history.reject(Problem("SR102", "error", "count is bad", kind="flow", resource="r1", field="count"))
+    store.ingest(changes)
+    sources = tuple(event.source for event in changes)
+    assert len(set(sources)) == 2
+    conditions = (condition("source", "is", *sources, "another"), condition("type", "is", changes[0].type))
+    seen: list[Any] = []
+    page = Page((), None)
+    while not seen or page.next:
+        page = store.query(Query(conditions, limit=3, after=page.next))
+        seen += [(row.event.time, row.event.source, row.resource, row.new) for row in page.rows]
+    assert len({str(row) for row in seen}) == len(seen) == 16
+    assert [row[0] for row in seen] == sorted((row[0] for row in seen), reverse=True)
+    assert len(everything(store, *conditions, condition("resource", "is", "r1"))) == 8
+    assert everything(store, *conditions[1:], condition("source", "is", "another")) == []
+
+
 def test_rows_that_arrive_between_pages_do_not_shift_them(store: AuditStore, events: list[Event]) -> None:
     store.ingest(events[:8])
     first = store.query(Query(limit=4))
@@ -379,3 +401,17 @@ def test_a_resource_is_found_through_its_index(sqlite: SqliteStore, events: list
         plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
     assert "changes_resource (resource=? AND time>?)" in plan
     assert "TEMP B-TREE" not in plan
+
+
+def test_the_changes_of_a_source_are_found_through_their_index(sqlite: SqliteStore, events: list[Event]) -> None:
+    from sentinel_core.audit.store._where import select
+
+    sqlite.ingest(events)
+    asked = (condition("source", "is", events[0].source, "another"), condition("type", "is", events[0].type))
+    statement, values = select(Query(asked, events[3].time, after="1.1.1"), "e.id")
+    with sqlite._database.read() as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    found = [step for step in plan if "SEARCH e" in step]
+    assert len(found) == 2
+    assert all("events_source (source=? AND type=? AND time>? AND time<?)" in step for step in found)
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plan

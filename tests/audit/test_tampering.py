@@ -304,5 +304,6 @@ def test_several_processes_find_the_same_as_one(filled: SqliteStore, how: str, m
     # Pages of four events, so that trouble lies within one, at its edge and across two.
     monkeypatch.setattr(_walk, "PAGE", 4)
     monkeypatch.setattr(_walk, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(_walk, "_SHARED", 2)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert found(filled, promises) == expected
