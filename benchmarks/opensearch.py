@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.audit import START, history, report, timed
 from sentinel_core.audit.chain import START as FIRST
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.query.grammar import parse_query
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.query.who import who
@@ -44,7 +44,7 @@ ROUND = 5 * BATCH
 def bulk(store: OpenSearchStore, events: Sequence[Event], index: str) -> float:
     """Seconds in which the server takes the same documents, with nothing around them."""
     actions = [f'{{"create":{{"_index":"{index}","_id":"{key(event.id, event.source)}"}}}}' for event in events]
-    documents = [document(*read_event(event), FIRST, number)[0] for number, event in enumerate(events, 1)]
+    documents = [document(*read_columns(event), FIRST, number)[0] for number, event in enumerate(events, 1)]
     spent = 0.0
     for start in range(0, len(events), BATCH):
         pairs = zip(actions[start : start + BATCH], documents[start : start + BATCH], strict=True)

@@ -17,7 +17,7 @@ from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
-from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.retention.contract import Ends, Expired
 from sentinel_core.audit.store._os_arrival import arrived
 from sentinel_core.audit.store._os_client import Client, encode
@@ -80,7 +80,7 @@ class OpenSearchStore:
         rest. One thread at a time; any number of processes."""
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
-        batch = [Read(*read_event(event)) for event in events]
+        batch = [Read(*read_columns(event)) for event in events]
         if self._process != os.getpid():  # another thread may have held it when this process was forked
             self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
         with self._lock:
