@@ -11,7 +11,7 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from hashlib import sha256
@@ -30,6 +30,8 @@ LONGEST = 8191
 """Characters that are indexed of a text: 32 KB in UTF-8, the most that the server takes for one."""
 MAX_DOCUMENT = 15 * 2**20
 """Characters of one event as a document, of which servers take 20 million or more in one text."""
+PAGE_CHARACTERS = 4 * 2**20
+"""Of packed rows and data, after which fewer events are asked for: one may have 10,000 rules twice."""
 _PACK_FROM = 4096
 _PACKED = "zlib:"
 
@@ -325,6 +327,12 @@ def packed(data: bytes) -> str:
         except UnicodeDecodeError:
             pass
     return _PACKED + base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def next_size(size: int, most: int, documents: Iterable[Mapping[str, Any]]) -> int:
+    """How many events to ask for after these, which were asked for as `size`."""
+    weight = sum(len(str(held.get(name, ""))) for held in documents for name in (ROWS, DATA))
+    return min(most, 2 * size) if weight < PAGE_CHARACTERS else max(1, size // 2)
 
 
 def unpacked(text: str) -> bytes:

@@ -15,7 +15,7 @@ import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,9 @@ from sentinel_core.audit.store._os_records import Record, changed, last_written,
 from sentinel_core.audit.store._write import may_fold
 from sentinel_core.audit.store.contract import Ingested
 
-CHUNK, CHUNK_BYTES = 250, 4 * 2**20
+CHUNK, CHUNK_BYTES = 334, 4 * 2**20
 """Events and bytes of data that are claimed at once; a single event may be larger. In a batch of 1000 all but the first
 are planned while the server is busy."""
-_AT_ONCE, _LEAST_ACTIONS = 2, 100
-"""Requests that make the documents of a chunk, as the server gives each a thread, unless they are so small."""
 HELP_AFTER_S = 0.25
 """How long another writer is given to settle what it has claimed before its work is done for it."""
 _POLL_S = 0.02
@@ -68,7 +66,7 @@ class Writer:
         """Raises StoreUnavailable; part of the batch may then be stored, and a repeat stores the rest."""
         for read in batch:
             check(*read)
-        with ThreadPoolExecutor(_AT_ONCE, "sentinel-audit-opensearch") as other:
+        with ThreadPoolExecutor(1, "sentinel-audit-opensearch") as other:
             try:
                 new = _Batch(self._client, self._names, self._records, other).write(batch)
             except BaseException:
@@ -85,7 +83,7 @@ class _Batch:
         self._names = names
         self._records = records
         self._other = other
-        self._made: list[Future[None]] = []
+        self._made: Future[None] | None = None
         self._unsettled: dict[str, Record] = {}
         self._seen: dict[str, Known] = {}
 
@@ -116,22 +114,20 @@ class _Batch:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _carry_out(self, plans: Sequence[_Plan]) -> None:
-        """Begins to make what was claimed. No document waits for another one: the record has all of them."""
+        """Begins to make what was claimed."""
         lines = [line for plan in plans for line in plan.lines]
         for told in (told for plan in plans for told in plan.sightings):
             lines += (_create(self._names.state, told.key), encode(told.to_json()))
-        for part in _parts(lines):
-            try:
-                self._made.append(self._other.submit(self._make, part))
-            except RuntimeError:  # the interpreter is ending, and starts nothing any more
-                self._make(part)
+        try:
+            self._made = self._other.submit(self._make, lines)
+        except RuntimeError:  # the interpreter is ending, and starts nothing any more
+            self._make(lines)
 
     def _wait(self) -> None:
         """Until what was claimed is made: nothing may be claimed before."""
-        made, self._made = self._made, []
-        wait(made)
-        for each in made:
-            each.result()
+        made, self._made = self._made, None
+        if made is not None:
+            made.result()
 
     # -- planning ------------------------------------------------------------------------------------------------------
 
@@ -276,12 +272,6 @@ def key_of(read: Read) -> str:
 
 def _create(index: str, name: str) -> str:
     return f'{{"create":{{"_index":"{index}","_id":"{name}"}}}}'
-
-
-def _parts(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Actions, of two lines each, as requests that are sent side by side."""
-    actions = max(_LEAST_ACTIONS, -(-len(lines) // (2 * _AT_ONCE)))
-    return (lines[start : start + 2 * actions] for start in range(0, len(lines), 2 * actions))
 
 
 def _unpacked(lines: str) -> list[str]:
