@@ -11,7 +11,7 @@ from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.event import Event, RuleRejected, storable
 from sentinel_core.audit.instants import milliseconds
-from sentinel_core.audit.retention.contract import PURGED
+from sentinel_core.audit.retention.record import PURGED
 from sentinel_core.audit.store.contract import EventHead
 
 
@@ -63,13 +63,6 @@ def read_columns(event: Event) -> tuple[Columns, list[Indexed], bytes]:
         return _columns(event, data), list(_rows(event, data)), canonical
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, EventInvalid) as error:
         raise EventRefused(event.id, f"its data cannot be read: {type(error).__name__}: {error}") from error
-
-
-def read_event(event: Event) -> tuple[EventHead, list[Indexed], bytes]:
-    """The same with the head as people are shown it."""
-    columns, rows, canonical = read_columns(event)
-    told = columns._asdict() | {name: bool(getattr(columns, name)) for name in ("initial", "late", "observed")}
-    return EventHead(**told | {"time": event.time}), rows, canonical
 
 
 _TEXTS = (

@@ -1,9 +1,10 @@
 """The audit store in a real OpenSearch: ingest beside the server's own bulk rate in the same run, then questions.
 
-    python benchmarks/opensearch.py [--events 30000] [--resources 2000]
+    python benchmarks/opensearch.py [--events 80000] [--resources 2000]
 
 Rounds of both take turns, so that what else the machine does meets both. One node, one shard an index; server and
-client share the cores. Figures are of this machine and this moment; compare them within one run only.
+client share the cores. The server compiles itself while it works, and is told of before (the first COLD events) and
+after. Figures are of this machine and this moment; compare them within one run only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, timedelta
@@ -27,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.audit import START, history, report, timed
 from sentinel_core.audit.chain import START as FIRST
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.query.grammar import parse_query
 from sentinel_core.audit.query.interval import Interval
 from sentinel_core.audit.query.who import who
@@ -39,17 +40,20 @@ from tests.services.opensearch import OpenSearch, missing
 
 BATCH = 1000
 ROUND = 5 * BATCH
+COLD = 8 * ROUND
 
 
-def bulk(store: OpenSearchStore, events: Sequence[Event], index: str) -> float:
-    """Seconds in which the server takes the same documents, with nothing around them."""
+def prepared(events: Sequence[Event], index: str) -> list[list[str]]:
+    """Bulk requests of the documents that events become, without their links."""
     actions = [f'{{"create":{{"_index":"{index}","_id":"{key(event.id, event.source)}"}}}}' for event in events]
-    documents = [document(*read_event(event), FIRST, number)[0] for number, event in enumerate(events, 1)]
-    spent = 0.0
-    for start in range(0, len(events), BATCH):
-        pairs = zip(actions[start : start + BATCH], documents[start : start + BATCH], strict=True)
-        spent += timed(partial(store._client.made, [line for pair in pairs for line in pair]))
-    return spent
+    documents = [document(*read_columns(event), FIRST, number)[0] for number, event in enumerate(events, 1)]
+    lines = [line for pair in zip(actions, documents, strict=True) for line in pair]
+    return [lines[start : start + 2 * BATCH] for start in range(0, len(lines), 2 * BATCH)]
+
+
+def bulk(store: OpenSearchStore, requests: Sequence[Sequence[str]]) -> float:
+    """Seconds in which the server takes them, with nothing around them."""
+    return timed(lambda: [store._client.made(lines) for lines in requests])
 
 
 def ingest(store: OpenSearchStore, events: Sequence[Event]) -> float:
@@ -57,25 +61,52 @@ def ingest(store: OpenSearchStore, events: Sequence[Event]) -> float:
     return timed(lambda: [store.ingest(batch) for batch in batches])
 
 
-def writing(store: OpenSearchStore, count: int, resources: int) -> None:
-    """Fills the store; the first rounds only warm up."""
+def cpu(process: int) -> float:
+    """Seconds that a process has computed so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Rounds:
+    """What rounds of one kind took: events/s, and µs of CPU time an event of client and server."""
+
+    def __init__(self, name: str, server: int) -> None:
+        self.name = name
+        self.rates: list[float] = []
+        self._server = server
+        self._spent: list[tuple[float, float]] = []
+
+    def add(self, count: int, work: Callable[[], float]) -> None:
+        before = time.process_time(), cpu(self._server)
+        self.rates.append(count / work())
+        spent = time.process_time() - before[0], cpu(self._server) - before[1]
+        self._spent.append((spent[0] / count * 1e6, spent[1] / count * 1e6))
+
+    def show(self, when: str, part: slice) -> None:
+        rates = self.rates[part]
+        client, server = (statistics.median(each) for each in zip(*self._spent[part], strict=True))
+        print(
+            f"{when:<5}{self.name:<7} median {statistics.median(rates):>8,.0f} events/s, best {max(rates):,.0f}; CPU: "
+            f"client {client:>4.0f} µs an event, server {server:>4.0f}; {len(rates)} rounds of {ROUND}"
+        )
+
+
+def writing(store: OpenSearchStore, server: int, count: int, resources: int) -> None:
+    """Fills the store."""
     events = history(count, resources)
     store.ingest([replace(event, id=f"first-{event.id}") for event in history(1, 1)])  # makes the templates
-    rates: dict[str, list[float]] = {"bulk": [], "ingest": []}
-    busy = os.times()
+    own, all_of = Rounds("bulk", server), Rounds("ingest", server)
+    beside = f"{store.target.index}-events-0000.00"
     while batch := list(islice(events, ROUND)):
-        rates["bulk"].append(len(batch) / bulk(store, batch, f"{store.target.index}-events-0000.00"))
-        rates["ingest"].append(len(batch) / ingest(store, batch))
-        store._client.call("DELETE", f"/{store.target.index}-events-0000.00")
-    spent = os.times()
-    for name, found in rates.items():
-        median = statistics.median(found[2:] or found)
-        print(f"{name:<8} median {median:>8,.0f} events/s, best {max(found):>8,.0f}   {len(found)} rounds of {ROUND}")
-    ratios = [one / other for one, other in zip(rates["ingest"], rates["bulk"], strict=True)]
-    print(f"ingest / bulk: median {statistics.median(ratios[2:] or ratios):.2f}, best {max(ratios):.2f}")
-    print(
-        f"of this process {(spent.user - busy.user + spent.system - busy.system) / count * 1e6:.0f} µs an event (both)"
-    )
+        own.add(len(batch), partial(bulk, store, prepared(batch, beside)))
+        all_of.add(len(batch), partial(ingest, store, batch))
+        store._client.call("DELETE", f"/{beside}")
+    for when, part in (("cold", slice(COLD // ROUND)), ("warm", slice(COLD // ROUND, None))):
+        if all_of.rates[part]:
+            own.show(when, part)
+            all_of.show(when, part)
+            ratios = [one / other for one, other in zip(all_of.rates[part], own.rates[part], strict=True)]
+            print(f"{when:<5}ingest / bulk: median {statistics.median(ratios):.2f}, best {max(ratios):.2f}")
     print(f"load of the machine: {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
 
 
@@ -124,7 +155,7 @@ def main(count: int, resources: int) -> None:
         try:
             store = OpenSearchStore(Target((server.address,), timeout_s=60))
             with closing(store):
-                writing(store, count, resources)
+                writing(store, server.pid, count, resources)
                 single = [replace(event, id=f"late-{event.id}") for event in history(50, resources)]
                 arriving(store, single)
                 asking(store, count, resources)
@@ -134,7 +165,7 @@ def main(count: int, resources: int) -> None:
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--events", type=int, default=30_000)
+    arguments.add_argument("--events", type=int, default=80_000)
     arguments.add_argument("--resources", type=int, default=2000)
     given = arguments.parse_args()
     main(given.events, given.resources)

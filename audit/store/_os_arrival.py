@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.store._os_layout import FIELDS, NUMBER, ROWS, row_of
+from sentinel_core.audit.store._os_layout import FIELDS, NUMBER, next_size, row_of
 from sentinel_core.audit.store._os_query import Matches, met_rows, question
 from sentinel_core.audit.store.contract import END, EventHead, Page, Query, Row
 
@@ -21,8 +21,6 @@ Search = Callable[[dict[str, Any]], Sequence[Mapping[str, Any]]]
 """Documents that meet a query, with sort and size."""
 Read = Callable[[Mapping[str, Any]], tuple[EventHead, Sequence[Sequence[Any]]]]
 _FIRST, _MOST_EVENTS = 50, 500
-_PAGE_CHARACTERS = 2 * 2**20
-"""Of packed rows, after which fewer events are asked for: one may have 10,000."""
 _LONGEST = 10**6
 
 
@@ -49,8 +47,7 @@ def arrived(query: Query, there: Position, tests: Sequence[Matches], search: Sea
             else:
                 if len(found) < size:
                     reached[source] = last
-            weight = sum(len(str(held.get(ROWS))) for held in found)
-            size = min(_MOST_EVENTS, 2 * size) if weight < _PAGE_CHARACTERS else max(1, size // 2)
+            size = next_size(size, _MOST_EVENTS, found)
     return Page(tuple(rows), written(reached))
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sentinel_core.audit.instants import milliseconds, rfc3339
+from sentinel_core.audit.indexing import Columns
+from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import Client, encode
 from sentinel_core.audit.store._os_layout import FIELDS, Names, key
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._write import FOLD_MS, may_fold
-from sentinel_core.audit.store.contract import EventHead
 
 _MOST = 100
 """Observations of one change within two minutes."""
@@ -25,14 +25,15 @@ class Told:
 
     event: str
     instance: str
-    time: datetime
+    time: int
+    """ms since the epoch."""
 
     @property
     def key(self) -> str:
         return key("sighting", self.event, self.instance)
 
     def to_json(self) -> dict[str, Any]:
-        return {"sighted": self.event, "instance": self.instance, "time": rfc3339(self.time)}
+        return {"sighted": self.event, "instance": self.instance, "time": rfc3339(from_milliseconds(self.time))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Folding:
     def __init__(self, client: Client, names: Names, reads: Sequence[Read]) -> None:
         self._candidates: dict[tuple[object, ...], list[_Candidate]] = {}
         self._told: set[tuple[str, str]] = set()
-        observed = [read for read in reads if may_fold(read.head)]
+        observed = [read for read in reads if may_fold(read.columns)]
         if observed:
             # What was written a moment ago must be found. The records were read before: nothing is missed.
             client.call("POST", f"/{names.events}/_refresh?ignore_unavailable=true", allowed=(404,))
@@ -55,20 +56,20 @@ class Folding:
 
     def _look(self, client: Client, names: Names, reads: Sequence[Read]) -> None:
         where = encode({"index": names.events, "ignore_unavailable": True})
-        lines = [line for read in reads for line in (where, encode(_question(read.head)))]
+        lines = [line for read in reads for line in (where, encode(_question(read.columns)))]
         answers = client.lines("/_msearch?filter_path=responses.hits.hits,responses.error", lines)["responses"]
         tellings: set[str] = set()
         for read, answer in zip(reads, answers, strict=True):
-            same = self._candidates.setdefault(_change(read.head), [])
+            same = self._candidates.setdefault(_change(read.columns), [])
             for hit in answer.get("hits", {}).get("hits", ()):
                 held = hit["_source"]
-                if held.get(FIELDS["old_digest"]) != read.head.old_digest:
+                if held.get(FIELDS["old_digest"]) != read.columns.old_digest:
                     continue
                 candidate = _Candidate(hit["_id"], milliseconds(datetime.fromisoformat(held["@timestamp"])))
                 if candidate not in same:
                     same.append(candidate)
                 self._told.add((candidate.event, held.get(FIELDS["instance"]) or ""))
-                tellings.add(Told(candidate.event, read.head.instance or "", read.head.time).key)
+                tellings.add(Told(candidate.event, read.columns.instance or "", read.columns.time).key)
         if tellings:
             path = f"/{names.state}/_mget?filter_path=docs._id,docs.found,docs._source"
             _, told = client.call("POST", path, {"ids": sorted(tellings)}, allowed=(404,))
@@ -78,11 +79,11 @@ class Folding:
     def found(self, read: Read) -> str | None:
         """The key of the event that this observation is one of. An event that this instance already told of is never
         the same: it came back to it."""
-        head, time = read.head, milliseconds(read.head.time)
-        instance = head.instance or ""
+        columns, time = read.columns, read.columns.time
+        instance = columns.instance or ""
         near = [
             (abs(each.time - time), each.event)
-            for each in self._candidates.get(_change(head), ())
+            for each in self._candidates.get(_change(columns), ())
             if abs(each.time - time) <= FOLD_MS and (each.event, instance) not in self._told
         ]
         if not near:
@@ -93,23 +94,23 @@ class Folding:
 
     def add(self, read: Read, event: str) -> None:
         """A new one, of which later ones of the batch may be observations."""
-        head = read.head
-        self._told.add((event, head.instance or ""))
-        if may_fold(head):
-            self._candidates.setdefault(_change(head), []).append(_Candidate(event, milliseconds(head.time)))
+        columns = read.columns
+        self._told.add((event, columns.instance or ""))
+        if may_fold(columns):
+            self._candidates.setdefault(_change(columns), []).append(_Candidate(event, columns.time))
 
 
-def _change(head: EventHead) -> tuple[object, ...]:
-    return head.source, head.type, head.old_digest, head.new_digest
+def _change(told: Columns) -> tuple[object, ...]:
+    return told.source, told.type, told.old_digest, told.new_digest
 
 
-def _question(head: EventHead) -> dict[str, Any]:
-    span = timedelta(milliseconds=FOLD_MS)
-    exact = {"source": head.source, "type": head.type, "new_digest": head.new_digest}
+def _question(told: Columns) -> dict[str, Any]:
+    exact = {"source": told.source, "type": told.type, "new_digest": told.new_digest}
     must: list[dict[str, Any]] = [{"term": {FIELDS["observed"]: True}}]
     must += [{"term": {FIELDS[name]: value}} for name, value in exact.items() if value is not None]
     absent = [{"exists": {"field": FIELDS[name]}} for name, value in exact.items() if value is None]
-    window = {"gte": rfc3339(head.time - span), "lte": rfc3339(head.time + span)}
+    first, last = (rfc3339(from_milliseconds(told.time + span)) for span in (-FOLD_MS, FOLD_MS))
+    window = {"gte": first, "lte": last}
     return {
         "size": _MOST,
         "_source": ["@timestamp", FIELDS["instance"], FIELDS["old_digest"]],

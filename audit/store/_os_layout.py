@@ -11,7 +11,7 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from hashlib import sha256
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, Linked, link, link_new
 from sentinel_core.audit.errors import EventRefused
-from sentinel_core.audit.indexing import Indexed
-from sentinel_core.audit.instants import milliseconds, rfc3339
+from sentinel_core.audit.indexing import Columns, Indexed
+from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import encode
 from sentinel_core.audit.store.contract import EventHead, Row
 
@@ -30,6 +30,8 @@ LONGEST = 8191
 """Characters that are indexed of a text: 32 KB in UTF-8, the most that the server takes for one."""
 MAX_DOCUMENT = 15 * 2**20
 """Characters of one event as a document, of which servers take 20 million or more in one text."""
+PAGE_CHARACTERS = 4 * 2**20
+"""Of packed rows and data, after which fewer events are asked for: one may have 10,000 rules twice."""
 _PACK_FROM = 4096
 _PACKED = "zlib:"
 
@@ -84,7 +86,6 @@ NUMERIC = frozenset(
 """Fields of rules by whose numbers events are found at once; others are looked for in what else meets a question."""
 PLACES = {name: ROW.index(name) for name in LISTS}
 """Of these columns in a row."""
-_PLACES_OF_TEXTS = [(name, place) for name, place in PLACES.items() if name != "kind"]
 _KEYWORD = {"type": "keyword", "ignore_above": LONGEST}
 _FOUND = {**_KEYWORD, "doc_values": False}
 _COUNTED = ("type", "source", "environment", "app", "instance", "channel", "author")
@@ -96,10 +97,11 @@ _SETTINGS = {
     "index.auto_expand_replicas": "0-1",
 }
 _HEAD = tuple(field.name for field in fields(EventHead))
-_HEAD_FIELDS = tuple(FIELDS[name] for name in _HEAD)
-_of_head = attrgetter(*_HEAD)
-_before_time = attrgetter(*COLUMNS[: COLUMNS.index("time")])
 _FLAGS = ("initial", "late", "observed")
+_TEXTS = COLUMNS[: COLUMNS.index("time")]
+_TEXT_FIELDS = [FIELDS[name] for name in _TEXTS]
+_texts = attrgetter(*_TEXTS)
+_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class Names(NamedTuple):
@@ -117,8 +119,10 @@ class Names(NamedTuple):
         """Records of chains; for each id that came, of which event it tells; sightings."""
         return f"{self.prefix}-state"
 
-    def month(self, time: datetime) -> str:
-        return f"{self.prefix}-events-{time.year:04}.{time.month:02}"
+    def month(self, time: int) -> str:
+        """Of a time in ms."""
+        at = from_milliseconds(time)
+        return f"{self.prefix}-events-{at.year:04}.{at.month:02}"
 
 
 def key(*parts: str) -> str:
@@ -155,33 +159,37 @@ def _template(patterns: Sequence[str], properties: Mapping[str, Any], refresh: s
     }
 
 
-def document(head: EventHead, rows: Sequence[Indexed], data: bytes, previous: bytes, number: int) -> tuple[str, bytes]:
+def document(columns: Columns, rows: Sequence[Indexed], data: bytes, previous: bytes, number: int) -> tuple[str, bytes]:
     """An event as JSON, and its hash."""
-    time = milliseconds(head.time)
+    time = columns.time
     written = [[place, time, *row[:5], _text(row.old), _text(row.new)] for place, row in enumerate(rows)]
-    made = link_new(previous, number, data, _columns(head, time), written)
-    held = _held(head, written, number, previous, len(data)) | {HASH: made.hex()}
+    made = link_new(previous, number, data, tuple(columns), written)
+    held = _held(columns, written, number, previous, len(data)) | {HASH: made.hex()}
     held |= {ROWS: packed(encode(written).encode("utf-8", "backslashreplace")), DATA: packed(data)}
     return encode(held), made
 
 
-def check(head: EventHead, rows: Sequence[Indexed], data: bytes) -> None:
+def check(columns: Columns, rows: Sequence[Indexed], data: bytes) -> None:
     """Raises EventRefused for an event that no document can hold."""
     for name in ("id", "source", "type", "subject"):
-        if len(getattr(head, name)) > LONGEST:
-            raise EventRefused(head.id, f"its {name} is longer than {LONGEST} characters, which no index holds")
+        if len(getattr(columns, name)) > LONGEST:
+            raise EventRefused(columns.id, f"its {name} is longer than {LONGEST} characters, which no index holds")
     # The rows say again what the data says.
-    if len(data) > MAX_DOCUMENT // 8 and len(document(head, rows, data, START, 1)[0]) > MAX_DOCUMENT:
-        raise EventRefused(head.id, f"it is longer than {MAX_DOCUMENT >> 20} MiB when packed, which no server takes")
+    if len(data) > MAX_DOCUMENT // 8 and len(document(columns, rows, data, START, 1)[0]) > MAX_DOCUMENT:
+        raise EventRefused(columns.id, f"it is longer than {MAX_DOCUMENT >> 20} MiB when packed, which no server takes")
 
 
-def _held(head: EventHead, rows: Sequence[Sequence[Any]], number: int, previous: bytes, size: int) -> dict[str, Any]:
+def _held(columns: Columns, rows: Sequence[Sequence[Any]], number: int, previous: bytes, size: int) -> dict[str, Any]:
     """All of a document that is searched, and its link."""
-    held = {name: value for name, value in zip(_HEAD_FIELDS, _of_head(head), strict=True) if value is not None}
-    held |= lists(head.subject, rows)
+    texts = zip(_TEXT_FIELDS, columns[: len(_TEXT_FIELDS)], strict=True)
+    held: dict[str, Any] = {name: value for name, value in texts if value is not None}
+    held |= lists(columns.subject, rows)
     if size > LONGEST and (long := sorted(name for name, value in held.items() if _is_long(value))):
         held[LONG] = long  # all texts are in the data
-    held["@timestamp"], held[NUMBER], held[PREVIOUS] = rfc3339(head.time), number, previous.hex()
+    for name in _FLAGS:
+        held[FIELDS[name]] = bool(getattr(columns, name))
+    held["@timestamp"] = rfc3339(from_milliseconds(columns.time))
+    held[NUMBER], held[PREVIOUS] = number, previous.hex()
     return held
 
 
@@ -191,22 +199,31 @@ def _is_long(value: Any) -> bool:
     )
 
 
-def _columns(head: EventHead, time: int) -> list[str | int | None]:
-    return [*_before_time(head), time, int(head.initial), int(head.late), int(head.observed)]
+def _columns(head: EventHead) -> Columns:
+    flags = [int(getattr(head, name)) for name in _FLAGS]
+    return Columns._make((*_texts(head), milliseconds(head.time), *flags))
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else str(value) if type(value) is int else json.dumps(value, separators=(",", ":"))
+    return None if value is None else str(value) if type(value) is int else _JSON(value)
 
 
 def lists(subject: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """What rows are found by: a function of them, so that whoever edits it is found out."""
     held: dict[str, Any] = {}
-    for name, place in _PLACES_OF_TEXTS:
-        if found := {row[place] for row in rows} - {None}:
+    columns = list(zip(*rows, strict=True)) or [()] * len(ROW)
+    for name, place in PLACES.items():
+        if found := set(columns[place]) - {None}:
             held[LISTS[name]] = sorted(found)
-    kind = PLACES["kind"]
-    held[LISTS["kind"]] = sorted({subject if row[kind] is None else row[kind] for row in rows} or {subject})
+    if not rows or None in columns[PLACES["kind"]]:
+        held[LISTS["kind"]] = sorted({subject, *held.get(LISTS["kind"], ())})
+    for name, values in sorted(_numbers(rows).items()):
+        held[f"{NUMBERS}.{name}"] = sorted(values)
+    return held
+
+
+def _numbers(rows: Sequence[Sequence[Any]]) -> dict[str, set[float]]:
+    """That fields of NUMERIC were set to."""
     numbers: dict[str, set[float]] = {}
     for _, _, action, _, _, _, field, _, new in rows:
         if new is None:
@@ -220,7 +237,7 @@ def lists(subject: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         for name, number in told.items():
             if number is not None:
                 numbers.setdefault(name, set()).add(number)
-    return held | {f"{NUMBERS}.{name}": sorted(values) for name, values in sorted(numbers.items())}
+    return numbers
 
 
 def _number(text: str) -> float | None:
@@ -289,17 +306,17 @@ def linked_of(held: Mapping[str, Any]) -> Linked:
 _NO_EVENT = (ValueError, TypeError, KeyError, AttributeError, zlib.error, OverflowError, RecursionError)
 
 
-def _covered(held: Mapping[str, Any]) -> tuple[bytes, int, bytes, list[str | int | None], list[list[Any]]]:
+def _covered(held: Mapping[str, Any]) -> tuple[bytes, int, bytes, Columns, list[list[Any]]]:
     """What `link` takes. Raises one of _NO_EVENT for a document that no event makes."""
-    head, rows, number = head_of(held), rows_of(held), held[NUMBER]
+    columns, rows, number = _columns(head_of(held)), rows_of(held), held[NUMBER]
     told = {name: value for name, value in held.items() if name not in {ROWS, DATA, HASH}}
     previous = bytes.fromhex(held[PREVIOUS])
     data = unpacked(held[DATA])
-    if told != _held(head, rows, number, previous, len(data)):
+    if told != _held(columns, rows, number, previous, len(data)):
         raise ValueError("it is found by other words than it holds")
     if not all(type(held[FIELDS[name]]) is bool for name in _FLAGS):
         raise TypeError("flags are booleans")
-    return previous, number, data, _columns(head, milliseconds(head.time)), rows
+    return previous, number, data, columns, rows
 
 
 def packed(data: bytes) -> str:
@@ -310,6 +327,12 @@ def packed(data: bytes) -> str:
         except UnicodeDecodeError:
             pass
     return _PACKED + base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def next_size(size: int, most: int, documents: Iterable[Mapping[str, Any]]) -> int:
+    """How many events to ask for after these, which were asked for as `size`."""
+    weight = sum(len(str(held.get(name, ""))) for held in documents for name in (ROWS, DATA))
+    return min(most, 2 * size) if weight < PAGE_CHARACTERS else max(1, size // 2)
 
 
 def unpacked(text: str) -> bytes:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sentinel_core.audit.indexing import Indexed
-from sentinel_core.audit.store.contract import EventHead
+from sentinel_core.audit.indexing import Columns, Indexed
 
 
 class Read(NamedTuple):
-    """An event as it is to be stored: its head, its rows, its canonical data."""
+    """An event as it is to be stored: its columns, its rows, its canonical data."""
 
-    head: EventHead
+    columns: Columns
     rows: Sequence[Indexed]
     data: bytes

@@ -8,12 +8,10 @@ from typing import Any
 
 from sentinel_core.audit.chain import Entry, Head, Page
 from sentinel_core.audit.store._os_client import Client
-from sentinel_core.audit.store._os_layout import DATA, FIELDS, GONE, HASH, NUMBER, PREVIOUS, Names, computed
+from sentinel_core.audit.store._os_layout import FIELDS, GONE, HASH, NUMBER, PREVIOUS, Names, computed, next_size
 from sentinel_core.audit.store._os_records import Record, read_records, record_of
 
 _FIRST_PAGE, _MOST = 200, 2000
-_PAGE_CHARACTERS = 4 * 2**20
-"""Of data, after which the next page is smaller."""
 _SOURCE = FIELDS["source"]
 _CHAINS = {"exists": {"field": "chain"}}
 Hits = Sequence[Mapping[str, Any]]
@@ -119,8 +117,7 @@ class Pager:
             if len(hits) < size:
                 return
             asked["search_after"] = hits[-1]["sort"]
-            weight = sum(len(str(hit["_source"].get(DATA))) for hit in hits)
-            self._size = min(_MOST, 2 * size) if weight < _PAGE_CHARACTERS else max(1, size // 2)
+            self._size = next_size(size, _MOST, (hit["_source"] for hit in hits))
 
 
 def _sources(client: Client, names: Names) -> Iterator[tuple[str, int, int | None]]:

@@ -29,8 +29,9 @@ from sentinel_core.audit.store._os_records import Record, changed, last_written,
 from sentinel_core.audit.store._write import may_fold
 from sentinel_core.audit.store.contract import Ingested
 
-CHUNK, CHUNK_BYTES = 500, 4 * 2**20
-"""Events and bytes of data that are claimed at once; a single event may be larger."""
+CHUNK, CHUNK_BYTES = 334, 4 * 2**20
+"""Events and bytes of data that are claimed at once; a single event may be larger. In a batch of 1000 all but the first
+are planned while the server is busy."""
 HELP_AFTER_S = 0.25
 """How long another writer is given to settle what it has claimed before its work is done for it."""
 _POLL_S = 0.02
@@ -100,26 +101,27 @@ class _Batch:
             self._wait()
             lost = self._claimed(plans)
             won = [plan for source, plan in plans.items() if source not in lost]
-            try:
-                self._made = self._other.submit(self._carry_out, won)
-            except RuntimeError:  # the interpreter is ending, and starts nothing any more
-                self._carry_out(won)
+            self._carry_out(won)
             new += sum(plan.new for plan in won)
             waiting = [each for source in lost for each in plans[source].reads]
             if not waiting:
                 return new
             self._wait()
             if time.monotonic() > until:
-                busy = waiting[0][1].head.source
+                busy = waiting[0][1].columns.source
                 raise StoreUnavailable(f"{self._client.target}: others write events of {busy} all the time")
             time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _carry_out(self, plans: Sequence[_Plan]) -> None:
-        self._make([line for plan in plans for line in plan.lines])
-        where = self._names.state
-        sightings = [told for plan in plans for told in plan.sightings]
-        self._make([line for told in sightings for line in (_create(where, told.key), encode(told.to_json()))])
+        """Begins to make what was claimed."""
+        lines = [line for plan in plans for line in plan.lines]
+        for told in (told for plan in plans for told in plan.sightings):
+            lines += (_create(self._names.state, told.key), encode(told.to_json()))
+        try:
+            self._made = self._other.submit(self._make, lines)
+        except RuntimeError:  # the interpreter is ending, and starts nothing any more
+            self._make(lines)
 
     def _wait(self) -> None:
         """Until what was claimed is made: nothing may be claimed before."""
@@ -131,29 +133,29 @@ class _Batch:
 
     def _planned(self, reads: Sequence[tuple[str, Read]]) -> dict[str, _Plan]:
         """First the records, then what is known: what came between the two moves a record, and the claim fails."""
-        records = self._read({read.head.source for _, read in reads})
+        records = self._read({read.columns.source for _, read in reads})
         plans = {source: _Plan(record, record.number, record.hash) for source, record in records.items()}
         known = ids_known(self._client, self._names, [own for own, _ in reads]) | self._seen
-        rebuilt = [own for own, read in reads if own not in known and records[read.head.source].rebuilt]
+        rebuilt = [own for own, read in reads if own not in known and records[read.columns.source].rebuilt]
         known |= ids_stored(self._client, self._names, rebuilt)
         unknown = [read for own, read in reads if own not in known]
-        if any(may_fold(read.head) for read in unknown):
+        if any(may_fold(read.columns) for read in unknown):
             self._wait()
         folding = Folding(self._client, self._names, unknown)
         for own, read in reads:
-            plan, instance = plans[read.head.source], read.head.instance or ""
+            plan, instance = plans[read.columns.source], read.columns.instance or ""
             plan.reads.append((own, read))
             told = known.get(own)
-            if told is None and may_fold(read.head) and (event := folding.found(read)) is not None:
+            if told is None and may_fold(read.columns) and (event := folding.found(read)) is not None:
                 plan.lines += self._know(own, instance, event)
-                plan.sightings.append(Told(event, instance, read.head.time))
+                plan.sightings.append(Told(event, instance, read.columns.time))
                 told = Known(event, instance)
             if told is None:
                 self._append(plan, read, own)
                 folding.add(read, own)
                 told = Known(own, instance)
             elif told.instance != instance:
-                plan.sightings.append(Told(told.event, instance, read.head.time))
+                plan.sightings.append(Told(told.event, instance, read.columns.time))
             known[own] = told
             plan.known[own] = told
         return plans
@@ -161,8 +163,8 @@ class _Batch:
     def _append(self, plan: _Plan, read: Read, own: str) -> None:
         text, made = document(*read, plan.hash, plan.number + 1)
         plan.number, plan.hash, plan.new = plan.number + 1, made, plan.new + 1
-        plan.lines += [_create(self._names.month(read.head.time), own), text]
-        plan.lines += self._know(own, read.head.instance or "")
+        plan.lines += [_create(self._names.month(read.columns.time), own), text]
+        plan.lines += self._know(own, read.columns.instance or "")
 
     def _know(self, own: str, instance: str, event: str | None = None) -> list[str]:
         held = {"by": instance} if event is None else {"by": instance, "event": event}
@@ -265,7 +267,7 @@ class _Batch:
 
 
 def key_of(read: Read) -> str:
-    return key("event", read.head.id, read.head.source)
+    return key("event", read.columns.id, read.columns.source)
 
 
 def _create(index: str, name: str) -> str:

@@ -11,7 +11,6 @@ from sentinel_core.audit.chain import COLUMNS, START, link_new
 from sentinel_core.audit.event import Event, RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed, read_columns
 from sentinel_core.audit.store._packing import pack
-from sentinel_core.audit.store.contract import EventHead
 
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
@@ -44,7 +43,7 @@ _SAME_OBSERVATION = """
 """
 
 
-def may_fold(told: Columns | EventHead) -> bool:
+def may_fold(told: Columns) -> bool:
     """Whether another host may tell of the same: of what stands in a store, not of what an instance itself runs."""
     return bool(told.observed) and told.type != RuleApplied.TYPE
 

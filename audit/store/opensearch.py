@@ -17,7 +17,7 @@ from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
-from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.retention.contract import Ends, Expired
 from sentinel_core.audit.store._os_arrival import arrived
 from sentinel_core.audit.store._os_client import Client, encode
@@ -29,6 +29,7 @@ from sentinel_core.audit.store._os_layout import (
     Names,
     head_of,
     key,
+    next_size,
     row_of,
     rows_of,
     templates,
@@ -44,10 +45,9 @@ from sentinel_core.audit.store._os_write import Writer
 from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
 from sentinel_core.audit.store.sqlite import SHORTEST_ID
 
-_MOST_EVENTS = 1000
-"""Looked at in one search."""
+_FIRST_EVENTS, _MOST_EVENTS = 64, 1000
+"""Looked at in the first search for a question, and in any."""
 _MOST_SIGHTINGS = 10_000
-_WHOLE_EVENTS = 64
 _FRESH_S = 1.0
 _WITHOUT_DATA = {"excludes": [DATA]}
 _THERE = {"exists": {"field": FIELDS["source"]}}
@@ -80,7 +80,7 @@ class OpenSearchStore:
         rest. One thread at a time; any number of processes."""
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
-        batch = [Read(*read_event(event)) for event in events]
+        batch = [Read(*read_columns(event)) for event in events]
         if self._process != os.getpid():  # another thread may have held it when this process was forked
             self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
         with self._lock:
@@ -114,7 +114,7 @@ class OpenSearchStore:
         place = None if query.after is None else place_of(query.after)
         asked = {"query": question(query), "sort": [{name: "desc"} for name in ORDER], "_source": _WITHOUT_DATA}
         found: list[tuple[Row, tuple[int, int, str, int]]] = []
-        for held in self._events(asked, after(place), min(query.limit + 1, _MOST_EVENTS)):
+        for held in self._events(asked, after(place), query.limit + 1):
             event, (head, rows) = event_place(held), self._read(held)
             for number, row in met_rows(rows, head, tests):
                 at = (*event, number)
@@ -154,7 +154,7 @@ class OpenSearchStore:
         found: dict[tuple[str, str], Event] = {}
         ids = {"terms": {FIELDS["id"]: sorted({head.id for head in heads})}}
         asked = {"query": {"bool": {"filter": [ids]}}, "sort": [{name: "asc"} for name in ORDER]}
-        for held in self._events(asked, None, _WHOLE_EVENTS):
+        for held in self._events(asked, None, len(heads) + 1):
             event = self._whole(held)
             found[event.id, event.source] = event
         return [found[head.id, head.source] for head in heads if (head.id, head.source) in found]
@@ -182,7 +182,7 @@ class OpenSearchStore:
         query = {"bool": {"filter": all_of, "must_not": [] if head.environment is not None else [environment]}}
         asked = {"query": query, "sort": [{name: "asc"} for name in ORDER], "_source": _WITHOUT_DATA}
         found: list[Row] = []
-        for held in self._events(asked, None, min(limit, _MOST_EVENTS)):
+        for held in self._events(asked, None, limit + 1):
             of, rows = self._read(held)
             found += [row_of(of, row) for row in (rows or (None,))]
             if len(found) >= limit:
@@ -207,15 +207,17 @@ class OpenSearchStore:
         self._check_it_exists(told)
         return int(told["count"])
 
-    def _events(self, asked: dict[str, Any], start: list[Any] | None, size: int) -> Iterator[Mapping[str, Any]]:
-        """Documents in the order asked for."""
+    def _events(self, asked: dict[str, Any], start: list[Any] | None, likely: int) -> Iterator[Mapping[str, Any]]:
+        """Documents in the order asked for, of which `likely` so many are looked at."""
+        size = min(likely, _FIRST_EVENTS)
         while True:
             more = {"search_after": start} if start else {}
             hits = self._hits({**asked, **more, "size": size})
-            yield from (hit["_source"] for hit in hits)
+            documents = [hit["_source"] for hit in hits]
+            yield from documents
             if len(hits) < size:
                 return
-            start, size = hits[-1]["sort"], _MOST_EVENTS
+            start, size = hits[-1]["sort"], next_size(size, _MOST_EVENTS, documents)
 
     def _hits(self, asked: dict[str, Any], index: str | None = None) -> Sequence[Mapping[str, Any]]:
         self._refresh()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.store import _os_arrival
+from sentinel_core.audit.store import _os_layout
 from sentinel_core.audit.store._where import select
 from sentinel_core.audit.store.contract import END, ArrivalStore, Condition, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
@@ -59,7 +59,7 @@ def test_what_arrives_after_a_position_is_met_once_whatever_its_time(store: Arri
 def test_pages_of_large_events_are_no_larger_than_they_must_be(
     store: ArrivalStore, history: Any, flow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_os_arrival, "_PAGE_CHARACTERS", 2000)
+    monkeypatch.setattr(_os_layout, "PAGE_CHARACTERS", 2000)
     events = [history.commit("flow", [flow(f"r{each}", count) for each in range(10)]) for count in range(1, 8)]
     store.ingest([*events, *(replace(event, source="/other") for event in events)])
     query, told = Query((Condition("action", "is", ("change",)),), limit=15), list[Any]()

@@ -22,6 +22,8 @@ from sentinel_core.audit.events import Event
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
+from sentinel_core.audit.store import _os_layout, _os_write
+from sentinel_core.audit.store._os_write import CHUNK
 from sentinel_core.audit.store.contract import Condition, Ingested, Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.verify import verify
@@ -66,6 +68,26 @@ class TestReading:
         assert len(reader.query(Query()).rows) == 10
         with pytest.raises(StoreMisconfigured, match="for reading"):
             reader.ingest(events)
+
+    def test_a_question_looks_at_no_more_large_events_at_once_than_it_must(
+        self, opened: Opened, node: OpenSearch, index: str, history: Any, flow: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_os_layout, "PAGE_CHARACTERS", 20_000)
+        commits = [history.commit("flow", [flow(f"r{each}", count) for each in range(20)]) for count in range(1, 90)]
+        opened(node.address, index=index).ingest(commits)
+        sizes: list[int] = []
+
+        def asked(method: str, path: str, body: bytes, _: Gate) -> None:
+            if "/_search" in path:
+                sizes.append(json.loads(body)["size"])
+
+        with gate(node.port) as link:
+            link.decide = asked
+            store = opened(link.address, index=index, read_only=True)
+            assert wait_until(lambda: store.count() == 89, 5)
+            rows = store.query(Query((), limit=10_000)).rows
+        assert len({(row.event.id, row.resource) for row in rows}) == len(rows) == 89 * 20
+        assert sizes == [64, 32]
 
     def test_dashboards_find_the_names_of_the_common_schema(
         self, remote: OpenSearchStore, node: OpenSearch, index: str, history: Any, flow: Any
@@ -201,10 +223,14 @@ def test_a_store_that_was_used_before_a_fork_is_used_on_both_sides(
 
 
 class TestFailures:
-    @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+    @pytest.mark.parametrize(
+        ("answered", "chunk"), [(False, 5), (True, 5), (True, CHUNK)], ids=["before", "after", "whole"]
+    )
     def test_a_kill_at_any_request_is_repaired_by_the_next_writer(
-        self, opened: Opened, node: OpenSearch, index: str, events: list[Event], child: Child, answered: bool
-    ) -> None:
+        self, opened: Opened, node: OpenSearch, index: str, events: list[Event], child: Child,
+        monkeypatch: pytest.MonkeyPatch, answered: bool, chunk: int,
+    ) -> None:  # fmt: skip
+        monkeypatch.setattr(_os_write, "CHUNK", chunk)
         others = [replace(event, source="/staging/x") for event in events[:4]]
         batch = [*events[:5], *others, *events[5:]]
 
@@ -219,7 +245,8 @@ class TestFailures:
             store = opened(node.address, index=name)
             if store.count():
                 assert verify(store).findings == [], "what is under way is nobody's fault"
-            assert store.ingest(batch).new in (0, 10, 14)
+            new = store.ingest(batch).new
+            assert new in ((0, 10, 14) if chunk > len(batch) else range(15))
             assert sorted(ids(store)) == sorted(event.id for event in batch)
             assert [verify(store).findings, [head.number for head in store.heads()]] == [[], [10, 4]]
             in_order = [held["event.id"] for held in written(node, name) if held["event.provider"] == events[0].source]

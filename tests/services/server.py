@@ -88,6 +88,11 @@ class Server:
             tail = self.log.read_text(errors="replace")[-2000:]
             raise RuntimeError(f"{self.command[0]} is not ready after {self._within_s} s:\n{tail}")
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         os.kill(self._process.pid, number)
