@@ -11,7 +11,7 @@ from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.event import Event, RuleRejected, storable
 from sentinel_core.audit.instants import milliseconds
-from sentinel_core.audit.retention.record import PURGED
+from sentinel_core.audit.retention.contract import PURGED
 from sentinel_core.audit.store.contract import EventHead
 
 

@@ -37,7 +37,7 @@ class _Reading:
     def __init__(self, text: str, fault: json.JSONDecodeError) -> None:
         self.text, self.fault, self.at = text, fault, fault.pos
         if "trailing comma" in fault.msg:  # CPython 3.13 on points at the comma, others at what follows it
-            self.at = re.compile(r"\s*").match(text, fault.pos + 1).end()  # type: ignore[union-attr]  # matches nothing, too
+            self.at = len(text) - len(text[fault.pos + 1 :].lstrip())
         self.open: list[_Open] = []
         self.last: tuple[str, int] = ("", 0)
         before = ""
