@@ -12,7 +12,6 @@ from sentinel_core.audit.errors import EventInvalid, EventRefused
 from sentinel_core.audit.event import Event, RuleRejected, storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import PURGED
-from sentinel_core.audit.store.contract import EventHead
 
 
 class Indexed(NamedTuple):
