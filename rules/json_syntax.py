@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from sentinel_core.expression import expression
@@ -126,14 +127,14 @@ class _Reading:
         """Words and numbers that JSON spells otherwise."""
         if self.rest in _CURLY_QUOTES:
             return 'JSON has straight quotes only; write "…"', self.at
-        if found := expression(r"'([^'\n]*)'").match(self.text, self.at):
+        if found := re.compile(r"'([^'\n]*)'").match(self.text, self.at):
             return f"write texts in double quotes: {quoted(found[1])}", self.at
         if self.rest == "'":
             return 'write texts in double quotes: "…"', self.at
         start = self.at
         while start and (self.text[start - 1].isalnum() or self.text[start - 1] in "+-._"):
             start -= 1
-        word = expression(r"[^\s{}\[\],:\"]*").match(self.text, start)
+        word = re.compile(r"[^\s{}\[\],:\"]*").match(self.text, start)
         return (_instead_of(word.group()), start) if word and word.group() and self.open else None
 
     def _other(self) -> tuple[str, int]:
@@ -152,7 +153,7 @@ def _plain(piece: str) -> str:
 
 
 def _open_text(text: str, opening: int) -> str:
-    begun = expression(r"[^\"\n,:{}\[\]]*").match(text, opening + 1)
+    begun = re.compile(r"[^\"\n,:{}\[\]]*").match(text, opening + 1)
     shown = quoted(begun.group().rstrip()) if begun else '"…"'
     return f"the text that begins on line {line_of(text, opening)} has no closing quote; write {shown}"
 

@@ -46,7 +46,7 @@ def pattern_fault(pattern: str) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "possible nested set" is a remark for Python's own future
-            expression(pattern)
+            re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as fault:
         return str(fault)
     return None
@@ -216,7 +216,7 @@ def _times(found: re.Match[str]) -> tuple[int, int]:
 def _chars(atom: str) -> frozenset[str]:
     """Which characters of the sample an atom matches; none for places such as `^` and `\\b`."""
     try:
-        compiled = expression(atom, re.IGNORECASE | re.DOTALL)
+        compiled = re.compile(atom, re.IGNORECASE | re.DOTALL)
     except re.error:  # a back reference, or a bracket out of its place
         return _SAMPLE
     return frozenset(filter(compiled.fullmatch, _SAMPLE))

@@ -93,7 +93,7 @@ class FieldInfo:
             (self.ge, self.ge is None or value >= self.ge, "greater than or equal to"),
             (self.gt, self.gt is None or value > self.gt, "greater than"),
         )
-        return next((f"input should be {words} {limit:g}" for limit, kept, words in limits if not kept), None)
+        return next((f"input should be {words} {limit}" for limit, kept, words in limits if not kept), None)
 
 
 def Field(  # noqa: N802 -- as the libraries of this kind call it
@@ -174,8 +174,14 @@ class Declared:
         return hash((type(self), *self.__dict__.values()))
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name, info in self.fields.items() if info.repr)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return f"{type(self).__name__}({', '.join(self._shown())})"
+
+    def __str__(self) -> str:
+        """The fields alone, as `config view` shows them."""
+        return " ".join(self._shown())
+
+    def _shown(self) -> list[str]:
+        return [f"{name}={getattr(self, name)!r}" for name, info in self.fields.items() if info.repr]
 
 
 def part_of(model: type[Declared], name: str) -> type[Declared] | None:

@@ -73,6 +73,12 @@ def test_no_value_is_repeated() -> None:
     assert "hunter2" not in repr(Inner(word="hunter2"))
 
 
+def test_they_are_shown_without_what_is_secret() -> None:
+    made = Outer(inner=Inner(word="hunter2"))
+    assert repr(made) == "Outer(name='', inner=Inner(number=1), perhaps=None, several=())"
+    assert str(made.inner) == "number=1"
+
+
 def test_they_are_values() -> None:
     made = Inner(word="a")
     assert made == Inner(word="a") != Inner(word="b")
@@ -96,6 +102,7 @@ FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "number": (int, {}),
     "positive number": (int, {"gt": 0}),
     "number or nothing": (int | None, {"ge": -1, "lt": 10}),
+    "many": (int, {"ge": 2**20, "le": 2**40}),
     "ratio": (float, {"ge": 0, "le": 100}),
     "finite": (float, {"gt": 1, "allow_inf_nan": False}),
     "any float": (float, {}),
