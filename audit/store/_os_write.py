@@ -15,7 +15,7 @@ import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ from sentinel_core.audit.store.contract import Ingested
 CHUNK, CHUNK_BYTES = 334, 4 * 2**20
 """Events and bytes of data that are claimed at once; a single event may be larger. In a batch of 1000 all but the first
 are planned while the server is busy."""
+_AT_ONCE, _LEAST_ACTIONS = 2, 100
+"""Requests that make the documents of a chunk, as the server gives each a thread, unless they are so small."""
 HELP_AFTER_S = 0.25
 """How long another writer is given to settle what it has claimed before its work is done for it."""
 _POLL_S = 0.02
@@ -52,6 +54,11 @@ class _Plan:
     known: dict[str, Known] = field(default_factory=dict)
     reads: list[tuple[str, Read]] = field(default_factory=list)
 
+    def claim(self) -> dict[str, Any]:
+        """What the record holds from the claim on."""
+        packed = base64.b64encode(zlib.compress(to_bytes("\n".join(self.lines)), 1)).decode()
+        return {"number": self.number, "hash": self.hash.hex(), "lines": packed}
+
 
 class Writer:
     """One thread at a time."""
@@ -66,7 +73,7 @@ class Writer:
         """Raises StoreUnavailable; part of the batch may then be stored, and a repeat stores the rest."""
         for read in batch:
             check(*read)
-        with ThreadPoolExecutor(1, "sentinel-audit-opensearch") as other:
+        with ThreadPoolExecutor(_AT_ONCE, "sentinel-audit-opensearch") as other:
             try:
                 new = _Batch(self._client, self._names, self._records, other).write(batch)
             except BaseException:
@@ -83,7 +90,7 @@ class _Batch:
         self._names = names
         self._records = records
         self._other = other
-        self._made: Future[None] | None = None
+        self._made: list[Future[None]] = []
         self._unsettled: dict[str, Record] = {}
         self._seen: dict[str, Known] = {}
 
@@ -98,8 +105,11 @@ class _Batch:
         waiting = chunk
         while True:
             plans = self._planned(waiting)
+            claims = [(plan, self._moved(plan.record, plan.claim())) for plan in plans.values() if plan.new]
             self._wait()
-            lost = self._claimed(plans)
+            lost = self._claimed(claims)
+            for source in plans.keys() - lost:
+                self._seen |= plans[source].known
             won = [plan for source, plan in plans.items() if source not in lost]
             self._carry_out(won)
             new += sum(plan.new for plan in won)
@@ -114,20 +124,22 @@ class _Batch:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _carry_out(self, plans: Sequence[_Plan]) -> None:
-        """Begins to make what was claimed."""
+        """Begins to make what was claimed. No document waits for another one: the record has all of them."""
         lines = [line for plan in plans for line in plan.lines]
         for told in (told for plan in plans for told in plan.sightings):
             lines += (_create(self._names.state, told.key), encode(told.to_json()))
-        try:
-            self._made = self._other.submit(self._make, lines)
-        except RuntimeError:  # the interpreter is ending, and starts nothing any more
-            self._make(lines)
+        for part in _parts(lines):
+            try:
+                self._made.append(self._other.submit(self._make, part))
+            except RuntimeError:  # the interpreter is ending, and starts nothing any more
+                self._make(part)
 
     def _wait(self) -> None:
         """Until what was claimed is made: nothing may be claimed before."""
-        made, self._made = self._made, None
-        if made is not None:
-            made.result()
+        made, self._made = self._made, []
+        wait(made)
+        for each in made:
+            each.result()
 
     # -- planning ------------------------------------------------------------------------------------------------------
 
@@ -209,16 +221,11 @@ class _Batch:
             raise refused(self._client.target, result["status"], result.get("error"))
         # Where somebody was faster, the place is out of date, and the claim will fail.
 
-    def _claimed(self, plans: dict[str, _Plan]) -> set[str]:
+    def _claimed(self, claims: Sequence[tuple[_Plan, list[str]]]) -> set[str]:
         """Those sources that somebody else has moved."""
-        claims = [plan for plan in plans.values() if plan.new]
-        lines: list[str] = []
-        for plan in claims:
-            packed = base64.b64encode(zlib.compress(to_bytes("\n".join(plan.lines)), 1)).decode()
-            end = {"number": plan.number, "hash": plan.hash.hex(), "lines": packed}
-            lines += self._moved(plan.record, end)
+        results = self._client.bulk([line for _, lines in claims for line in lines])
         lost: set[str] = set()
-        for plan, result in zip(claims, self._client.bulk(lines), strict=True):
+        for (plan, _), result in zip(claims, results, strict=True):
             record = plan.record
             if result["status"] in (200, _MADE):
                 record.place = (result["_seq_no"], result["_primary_term"])
@@ -230,8 +237,6 @@ class _Batch:
                 self._unsettled.pop(record.source, None)
             else:
                 raise refused(self._client.target, result["status"], result.get("error"))
-        for source in plans.keys() - lost:
-            self._seen |= plans[source].known
         return lost
 
     def _settle(self) -> None:
@@ -272,6 +277,12 @@ def key_of(read: Read) -> str:
 
 def _create(index: str, name: str) -> str:
     return f'{{"create":{{"_index":"{index}","_id":"{name}"}}}}'
+
+
+def _parts(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Actions, of two lines each, as requests that are sent side by side."""
+    size = 2 * max(_LEAST_ACTIONS, -(-len(lines) // (2 * _AT_ONCE)))
+    return (lines[start : start + size] for start in range(0, len(lines), size))
 
 
 def _unpacked(lines: str) -> list[str]:

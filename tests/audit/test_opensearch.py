@@ -231,6 +231,7 @@ class TestFailures:
         monkeypatch: pytest.MonkeyPatch, answered: bool, chunk: int,
     ) -> None:  # fmt: skip
         monkeypatch.setattr(_os_write, "CHUNK", chunk)
+        monkeypatch.setattr(_os_write, "_LEAST_ACTIONS", 3)
         others = [replace(event, source="/staging/x") for event in events[:4]]
         batch = [*events[:5], *others, *events[5:]]
 
@@ -239,7 +240,7 @@ class TestFailures:
             die_at(number, answered=answered)
             store.ingest(batch)
 
-        for number in range(1, 30):
+        for number in range(1, 40):
             name = f"{index}-{number}"
             code = child(live, number, name)
             store = opened(node.address, index=name)
