@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from sentinel_core.audit.event import Event
-from sentinel_core.audit.store.contract import ArrivalStore, EventHead, Query, Row
+from sentinel_core.audit.store.contract import HEAD, ArrivalStore, EventHead, Query, Row
 
 PAGE = 2000
 AT_ONCE = 32
 """Whole events in memory: one with 10,000 rules has several megabytes."""
 _OF_CHANGE = ("action", "kind", "resource", "rule", "field", "old", "new")
-_OF_EVENT = tuple(field.name for field in fields(EventHead) if field.name != "time")
+_OF_EVENT = tuple(name for name in HEAD if name != "time")
 COLUMNS = ("time", *_OF_CHANGE, *_OF_EVENT)
 """Of a row: when, what changed, and the event it belongs to, named as `audit query -o json` names them."""
 FLAGS = ("initial", "late", "observed")

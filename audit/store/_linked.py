@@ -11,6 +11,7 @@ from typing import Any
 from sentinel_core.audit.chain import Linked
 from sentinel_core.audit.store._layout import COLUMNS_SQL, ROW_SQL, grouped
 from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store._reading import fetched
 from sentinel_core.audit.store.contract import EventHead
 
 _EVENTS = f"""
@@ -35,13 +36,13 @@ _SIZES = """
 def read_linked(connection: sqlite3.Connection, places: Sequence[int], *, sightings: bool) -> list[Linked]:
     """The events with these numbers of rows, in that order."""
     asked = (json.dumps(places),)
-    rows = grouped(connection.execute(_ROWS, asked))
-    seen: dict[Any, list[Any]] = grouped(connection.execute(_SIGHTINGS, asked)) if sightings else {}
+    rows = grouped(fetched(connection, _ROWS, asked))
+    seen: dict[Any, list[Any]] = grouped(fetched(connection, _SIGHTINGS, asked)) if sightings else {}
     return [
         Linked(
             number, previous, made, tuple(columns), tuple(rows.get(seq, ())), _data(body), tuple(seen.get(seq, ()))
         )
-        for seq, number, previous, made, body, *columns in connection.execute(_EVENTS, asked)
+        for seq, number, previous, made, body, *columns in fetched(connection, _EVENTS, asked)
     ]  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def _data(body: Any) -> bytes:
     """Nothing where the body is damaged: then the hash tells."""
     try:
         return unpack(body)
-    except (zlib.error, AttributeError):
+    except zlib.error:
         return b""
 
 

@@ -12,7 +12,6 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from hashlib import sha256
 from operator import attrgetter
@@ -23,7 +22,7 @@ from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.indexing import Indexed
 from sentinel_core.audit.instants import milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import encode
-from sentinel_core.audit.store.contract import EventHead, Row
+from sentinel_core.audit.store.contract import HEAD, EventHead, Row
 
 LAYOUT = 1
 LONGEST = 8191
@@ -95,9 +94,8 @@ _SETTINGS = {
     "index.number_of_shards": "1",
     "index.auto_expand_replicas": "0-1",
 }
-_HEAD = tuple(field.name for field in fields(EventHead))
-_HEAD_FIELDS = tuple(FIELDS[name] for name in _HEAD)
-_of_head = attrgetter(*_HEAD)
+_HEAD_FIELDS = tuple(FIELDS[name] for name in HEAD)
+_of_head = attrgetter(*HEAD)
 _before_time = attrgetter(*COLUMNS[: COLUMNS.index("time")])
 _FLAGS = ("initial", "late", "observed")
 
@@ -248,7 +246,7 @@ def finite(value: Any) -> float | None:
 
 def head_of(held: Mapping[str, Any]) -> EventHead:
     """Raises ValueError, TypeError or KeyError for a document of somebody else."""
-    values: dict[str, Any] = {name: held.get(FIELDS[name]) for name in _HEAD}
+    values: dict[str, Any] = {name: held.get(FIELDS[name]) for name in HEAD}
     return EventHead(**values | {"time": datetime.fromisoformat(held["@timestamp"])})
 
 
