@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from sentinel_core.audit.encode import compact
 from sentinel_core.audit.store.contract import EventHead
@@ -47,6 +47,16 @@ class Head:
     """How many of its events were there before the store kept a chain."""
 
 
+class About(NamedTuple):
+    """Which event something is about: of what was tampered with, what is left."""
+
+    id: str
+    time: str | None
+    """RFC 3339."""
+    resource: str | None
+    """The first that it changes."""
+
+
 class Entry(NamedTuple):
     """An event as a walk through a store meets it, in the order of arrival. What was tampered with may be of any
     type."""
@@ -57,6 +67,8 @@ class Entry(NamedTuple):
     hash: Any
     computed: bytes | None
     """What the hash must be for what is stored; None where that is nothing an event can hold."""
+    about: About | None = None
+    """For people, as far as it can be told."""
 
 
 class Linked(NamedTuple):
@@ -99,6 +111,16 @@ class Run(NamedTuple):
     """The hashes of those numbers that were asked for."""
 
 
+class Fault(NamedTuple):
+    """Something that is wrong with a store itself, beside its events."""
+
+    kind: Literal["altered layout", "altered record", "damaged file"]
+    source: str
+    """Empty where it is of no single chain."""
+    number: int
+    text: str
+
+
 Wanted = Mapping[str, Collection[int]]
 """Numbers of events whose hashes are asked for, by source."""
 
@@ -121,6 +143,14 @@ class ChainedStore(Protocol):
 
     def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[Page]]:
         """The heads, and every event up to them in the order of arrival; events that arrive meanwhile are left out."""
+
+
+@runtime_checkable
+class FaultyStore(Protocol):
+    """A store that can be wrong in itself. Methods block and raise StoreUnavailable."""
+
+    def faults(self) -> Sequence[Fault]:
+        """All that is wrong beside events. Takes as long as it takes to read everything once."""
 
 
 @runtime_checkable

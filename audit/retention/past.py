@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sentinel_core.audit.chain import ChainedStore, Page
+from sentinel_core.audit.chain import ChainedStore, FaultyStore, Page
 from sentinel_core.audit.errors import EventInvalid
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.instants import rfc3339
@@ -41,6 +41,8 @@ def walked(
         verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
         if left == 1 or not _went_on(store, past, verdict):
             break
+    if isinstance(store, FaultyStore):
+        past.findings += [Finding(each.kind, each.source, each.number, each.number, each.text) for each in store.faults()]
     return past, verdict
 
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sentinel_core.audit.chain import START, Head
+from sentinel_core.audit.chain import COLUMNS, ROW, START, About, Head
 from sentinel_core.audit.errors import EventDamaged, StoreMisconfigured
 from sentinel_core.audit.event import Event, restore_event, storable
-from sentinel_core.audit.instants import from_milliseconds
+from sentinel_core.audit.instants import from_milliseconds, rfc3339
 from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store.contract import HEAD, EventHead, Row, Sighting
 
@@ -134,6 +134,20 @@ def chain_head(source: Any, number: Any, made: Any, adopted: Any) -> Head | None
     """None for a record that no chain has."""
     is_well = isinstance(source, str) and is_link(number, made) and type(adopted) is int and 0 <= adopted <= number
     return Head(source, number, made, adopted) if is_well else None
+
+
+def about(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> About:
+    """Of the values of `chain.COLUMNS` and `chain.ROW`."""
+    at = moment(_at(columns, _CHAINED_TIME))
+    resource = text_of(_at(rows[0], _RESOURCE)) if rows else None
+    return About(text_of(_at(columns, 0)) or "", at and rfc3339(at), resource)
+
+
+_CHAINED_TIME, _RESOURCE = COLUMNS.index("time"), ROW.index("resource")
+
+
+def _at(values: Sequence[Any], place: int) -> Any:
+    return values[place] if place < len(values) else None
 
 
 def is_link(number: Any, made: Any) -> bool:

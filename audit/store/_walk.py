@@ -14,7 +14,7 @@ from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import AuditError, StoreUnavailable
 from sentinel_core.audit.store._layout import APPLICATION_ID, COLUMNS_SQL, MIGRATIONS, ROW_SQL, ROWS, grouped
 from sentinel_core.audit.store._packing import unpack
-from sentinel_core.audit.store._reading import fetched
+from sentinel_core.audit.store._reading import about, fetched
 from sentinel_core.audit.store._spans import Span
 from sentinel_core.audit.store._spans import spans as spans_of
 
@@ -107,7 +107,7 @@ def _entries(database: Database, span: Span) -> Iterator[Entry]:
         entries, rows = fetched(connection, _ENTRIES, span), grouped(fetched(connection, _ROWS, span))
     for seq, number, previous, made, body, *columns in entries:
         computed = _computed(previous, number, body, columns, rows.get(seq, ()))
-        yield Entry(columns[1], number, previous, made, computed)
+        yield Entry(columns[1], number, previous, made, computed, about(columns, rows.get(seq, ())))
 
 
 def _computed(previous: Any, number: Any, body: Any, columns: Sequence[Any], rows: Sequence[Any]) -> bytes | None:

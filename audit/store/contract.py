@@ -44,6 +44,8 @@ class StoreCondition:
     """Its own time, aware, as the answer was made."""
     may_write: bool | None = None
     """Whether this caller could write; found out without writing."""
+    altered: tuple[str, ...] = ()
+    """What of its layout somebody else made or took away, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Linked, Wanted
+from sentinel_core.audit.chain import Fault, Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import EventDamaged, PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
@@ -22,6 +22,7 @@ from sentinel_core.audit.event import Event, storable
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
+from sentinel_core.audit.store._faults import altered_layout, faults, refuse_altered
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
 from sentinel_core.audit.store._linked import links
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
@@ -32,6 +33,8 @@ from sentinel_core.audit.store._write import Writer
 from sentinel_core.audit.store.contract import END, HEAD, EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
 
 SHORTEST_ID = 8
+MOST_ROWS = 10**9
+"""More than any file holds."""
 
 _TIME = HEAD.index("time")
 _HEAD_SQL = ", ".join(f'e."{name}"' for name in HEAD)
@@ -70,6 +73,8 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
         self._read_only = read_only
+        self._looked_at: int | None = None
+        """The version of the schema that was found as it must be."""
         self._database = Database(
             self.path,
             migrations=MIGRATIONS,
@@ -82,6 +87,7 @@ class SqliteStore:
         """One transaction; see `AuditStore`."""
         batch = [read_columns(event) for event in events]
         with self._database.write() as connection:
+            self._look_at_layout(connection)
             writer = Writer(connection, batch)
             for read in batch:
                 writer.add(read)
@@ -105,6 +111,12 @@ class SqliteStore:
         self._check_it_exists()
         with self._database.read() as connection:
             return links(connection, heads, most_bytes)
+
+    def faults(self) -> Sequence[Fault]:
+        """See `FaultyStore`."""
+        self._check_it_exists()
+        with self._database.read() as connection:
+            return faults(connection)
 
     def last_purge(self) -> Event | None:
         """See `PurgingStore`."""
@@ -192,21 +204,33 @@ class SqliteStore:
         return [sighting for sighting in starmap(sighting_of, found) if sighting is not None]
 
     def count(self) -> int:
-        """See `AuditStore`. Numbers are given without gaps."""
-        ((count,),) = self._all(
-            "SELECT coalesce((SELECT max(seq) FROM events) - (SELECT min(seq) FROM events) + 1, 0)", []
-        )
-        return int(count)
+        """See `AuditStore`. Numbers are given without gaps; where one is far off, somebody put it there."""
+        ((first, last),) = self._all("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)", [])
+        if first is None:
+            return 0
+        if last - first < MOST_ROWS:
+            return int(last - first + 1)
+        return int(self._all("SELECT count(*) FROM events", [])[0][0])
 
     def inspect(self) -> StoreCondition:
         """See `InspectableStore`. The clock is that of this machine; beside the file its log is written."""
+        self._check_it_exists()
         places = (self.path, self.path.parent)
         may_write = all(os.access(each, os.W_OK) for each in places)
-        return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write)
+        with self._database.read() as connection:
+            altered = [fault.text for fault in altered_layout(connection)]
+        return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write, altered=tuple(altered))
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()
+
+    def _look_at_layout(self, connection: sqlite3.Connection) -> None:
+        """Raises StoreMisconfigured where somebody altered it since the last look."""
+        (version,) = connection.execute("PRAGMA schema_version").fetchone()
+        if version != self._looked_at:
+            refuse_altered(connection)
+            self._looked_at = version
 
     def _all(self, statement: str, values: list[Any]) -> list[Any]:
         self._check_it_exists()
