@@ -48,6 +48,7 @@ def _signed(head: Head, key: SigningKey, at: datetime) -> dict[str, Any]:
         "source": head.source,
         "number": head.number,
         "hash": head.hash.hex(),
+        "adopted": head.adopted,
         "keyId": key.public.id,
     }
     return statement | {"signature": b64encode(key.sign(rfc8785.dumps(statement))).decode()}
@@ -130,11 +131,13 @@ def _judged(line: bytes, keys: dict[str, VerifyKey], where: str) -> Promise | Fi
         statement = json.loads(line)
         signature = b64decode(statement.pop("signature"), validate=True)
         source, number, made = statement["source"], statement["number"], bytes.fromhex(statement["hash"])
-        promise = Promise(source, number, made, rfc3339(whole_ms(datetime.fromisoformat(statement["time"]))))
-        if not (isinstance(source, str) and type(number) is int and number > 0 and len(made) == len(START)):
-            raise ValueError("no number of a chain")
+        at = rfc3339(whole_ms(datetime.fromisoformat(statement["time"])))
+        adopted = statement.get("adopted")  # older lines do not tell
+        promise = Promise(source, number, made, at, adopted=adopted if type(adopted) is int else None)
         content = rfc8785.dumps(statement)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return Finding("bad signature", "", 0, 0, f"{where} is no checkpoint")
+    if not (isinstance(source, str) and type(number) is int and number > 0 and len(made) == len(START)):
         return Finding("bad signature", "", 0, 0, f"{where} is no checkpoint")
     if not keys:
         return promise

@@ -9,8 +9,17 @@ from typing import Any, Literal
 from sentinel_core.audit.chain import START, About, ChainedStore, Entry, Head, Page, Run
 
 Kind = Literal[
-    "gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after", "bad segment",
-    "altered layout", "altered record", "damaged file", "no checkpoint",
+    "gap",
+    "duplicate",
+    "reordered",
+    "hash mismatch",
+    "bad signature",
+    "truncated after",
+    "bad segment",
+    "altered layout",
+    "altered record",
+    "damaged file",
+    "no checkpoint",
 ]
 
 
@@ -43,6 +52,8 @@ class Promise:
     time: str
     """RFC 3339."""
     by: str = "checkpoint"
+    adopted: int | None = None
+    """How many events were there before the chain; None where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,8 @@ class _Source:
 
     promised: Mapping[int, Sequence[Promise]]
     last: int = 0
-    hash: bytes = START
+    hash: Any = START
+    """As it stands there."""
     computed: bytes | None = START
     missing: list[tuple[int, int]] = field(default_factory=list)
     purged: int = 0
@@ -201,6 +213,10 @@ class _Walk:
                 self._tell("truncated after", name, source.last, f"{by} knows of more")
             elif head is None or (head.number, head.hash) != (source.last, source.hash):
                 self._tell("hash mismatch", name, source.last, "is not the end that the store's own record knows")
+            counts = {each.adopted for promises in source.promised.values() for each in promises} - {None}
+            if head is not None and counts - {head.adopted}:
+                text = "how many are from before the chain is not what a checkpoint saw"
+                self._tell("altered record", name, 0, text)
         self.findings.sort(key=lambda finding: (finding.source, finding.number))
 
     def _tell(

@@ -34,14 +34,19 @@ def pages(store: ArrivalStore, query: Query) -> Iterator[Sequence[Row]]:
         query = replace(query, after=page.next)
 
 
-def events(store: ArrivalStore, query: Query) -> Iterator[Event]:
-    """Each event that has a row which meets the query, once."""
+def events(store: ArrivalStore, query: Query, unread: list[str]) -> Iterator[Event]:
+    """Each event that has a row which meets the query, once. Ids of those that cannot be read go into `unread`."""
     before: EventHead | None = None
     for rows in pages(store, query):
         heads = [head for head, _ in groupby(row.event for row in rows) if head != before]
         before = heads[-1] if heads else before
         for start in range(0, len(heads), AT_ONCE):
-            yield from store.events(heads[start : start + AT_ONCE])
+            asked = heads[start : start + AT_ONCE]
+            found = store.events(asked)
+            yield from found
+            if len(found) < len(asked):
+                known = {(event.id, event.source) for event in found}
+                unread += [head.id for head in asked if (head.id, head.source) not in known]
 
 
 def values(row: Row) -> list[Any]:

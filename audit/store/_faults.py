@@ -8,7 +8,7 @@ from functools import lru_cache
 from sentinel_core.audit.chain import Fault
 from sentinel_core.audit.errors import StoreMisconfigured
 from sentinel_core.audit.store._layout import MIGRATIONS
-from sentinel_core.audit.store._reading import chain_head, fetched, text_of
+from sentinel_core.audit.store._reading import chain_head, fetched, last_place, text_of
 
 MOST_TROUBLES = 20
 """That SQLite tells of a file: each takes a look at all rows."""
@@ -23,7 +23,8 @@ _STRANGE_IDS = f"""
 
 def faults(connection: sqlite3.Connection) -> list[Fault]:
     """All of them; reads the whole file once."""
-    return [*altered_layout(connection), *_altered_records(connection), *_damaged_file(connection)]
+    quick = [*altered_layout(connection), *far_off(connection)]
+    return [*quick, *_altered_records(connection), *_damaged_file(connection)]
 
 
 def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
@@ -31,12 +32,23 @@ def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
     there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, _MADE, ())}
     ours = _as_made()
     told = [
-        f"the {kind} {name} is " + ("none that this program makes" if (kind, name) not in ours else "not as it was made")
+        f"the {kind} {name} is "
+        + ("none that this program makes" if (kind, name) not in ours else "not as it was made")
         for (kind, name), row in there.items()
         if not _is_same(row, ours.get((kind, name)))
     ]
     told += [f"the {kind} {name} is missing" for kind, name in ours if (kind, name) not in there]
     return [Fault("altered layout", "", 0, text) for text in told]
+
+
+def far_off(connection: sqlite3.Connection) -> list[Fault]:
+    """A row that no store comes to: nothing can be written behind it."""
+    (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+    try:
+        last_place(last)
+    except StoreMisconfigured as error:
+        return [Fault("altered record", "", 0, str(error).partition(";")[0])]
+    return []
 
 
 def refuse_altered(connection: sqlite3.Connection) -> None:
@@ -50,7 +62,7 @@ def refuse_altered(connection: sqlite3.Connection) -> None:
 
 
 @lru_cache
-def _as_made() -> dict[tuple[str, str], tuple[str, str, str, str | None]]:
+def _as_made() -> dict[tuple[str | None, str | None], tuple[str, str, str, str | None]]:
     connection = sqlite3.connect(":memory:")
     try:
         for migration in MIGRATIONS:

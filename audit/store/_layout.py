@@ -9,9 +9,11 @@ from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, link
 from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store.contract import HEAD
 
 APPLICATION_ID = 0x53_41_53_31
 COLUMNS_SQL = ", ".join(f'e."{name}"' for name in COLUMNS)
+HEAD_SQL = ", ".join(f'e."{name}"' for name in HEAD)
 ROW_SQL = ", ".join(f'c."{name}"' for name in ROW)
 ENTRIES = f"SELECT e.seq, b.data, {COLUMNS_SQL} FROM events e LEFT JOIN bodies b ON b.event = e.seq "  # noqa: S608
 ROWS = f"SELECT c.event, {ROW_SQL} FROM changes c "  # noqa: S608  own names

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import Linked
-from sentinel_core.audit.store._layout import COLUMNS_SQL, ROW_SQL, grouped
+from sentinel_core.audit.store._layout import COLUMNS_SQL, HEAD_SQL, ROW_SQL, grouped
 from sentinel_core.audit.store._packing import unpack
-from sentinel_core.audit.store._reading import fetched
-from sentinel_core.audit.store.contract import EventHead
+from sentinel_core.audit.store._reading import fetched, head_of, moment
+from sentinel_core.audit.store.contract import HEAD, EventHead
 
 _EVENTS = f"""
     SELECT e.seq, e.number, e.previous, e.hash, b.data, {COLUMNS_SQL} FROM json_each(?) asked
@@ -63,3 +63,40 @@ def links(connection: sqlite3.Connection, heads: Sequence[EventHead], most_bytes
             break
         places.append(seq)
     return read_linked(connection, places, sightings=False)
+
+
+_LOOKED_AT = 20_000
+"""Rows that are looked through for a checkpoint, or between two events: some ten milliseconds."""
+_NEWEST = f"""
+    SELECT hash FROM (SELECT source, number, hash FROM events ORDER BY seq DESC LIMIT {_LOOKED_AT})
+    WHERE source = ? AND number = ?
+"""  # noqa: S608  own number
+_OF_CHAIN = f"""
+    SELECT hash FROM (SELECT number, hash FROM events WHERE source = ? LIMIT {_LOOKED_AT}) WHERE number = ?
+"""  # noqa: S608  own number
+_END = "SELECT number FROM chains WHERE source = ?"
+_SPAN = "SELECT min(seq), max(seq) FROM events WHERE (id = ? AND source = ?) OR (id = ? AND source = ?)"
+_BETWEEN = f"""
+    SELECT {HEAD_SQL}, e.number FROM events e WHERE e.seq > ? AND e.seq < ? AND e.source = ? AND e.number > ?
+        AND e.number < ? ORDER BY e.seq
+"""  # noqa: S608  own names
+
+
+def hashes_at(connection: sqlite3.Connection, source: str, number: int) -> list[bytes] | None:
+    """See `LinkedStore`."""
+    for statement in (_NEWEST, _OF_CHAIN):  # checkpoints are made often; else the chain may be a short one
+        found = fetched(connection, statement, (source, number))
+        if found:
+            return [made if isinstance(made, bytes) else b"" for (made,) in found]
+    (end,) = next(iter(fetched(connection, _END, (source,))), (0,))
+    return None if isinstance(end, int) and end >= max(_LOOKED_AT, number) else []
+
+
+def between(connection: sqlite3.Connection, first: Linked, last: Linked) -> list[tuple[int, EventHead]] | None:
+    """See `LinkedStore`."""
+    places = [value for event in (first, last) for value in event.columns[:2]]
+    ((start, end),) = connection.execute(_SPAN, places).fetchall()
+    if start is None or end - start > _LOOKED_AT:
+        return None
+    found = fetched(connection, _BETWEEN, (start, end, first.source, first.number, last.number))
+    return [(row[-1], head_of(row[: len(HEAD)], moment(row[HEAD.index("time")]))) for row in found]

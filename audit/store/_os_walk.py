@@ -158,6 +158,7 @@ def _entries(hits: Hits) -> Iterator[Entry]:
 def _hash(text: Any) -> Any:
     """What is no hash stays what it is."""
     try:
-        return bytes.fromhex(text)
+        made = bytes.fromhex(text)
+        return made if made.hex() == text else text
     except (ValueError, TypeError):
         return text if isinstance(text, str) else repr(text)

@@ -67,7 +67,7 @@ def head_of(values: Sequence[Any], time: datetime | None) -> EventHead:
         told[place] = text_of(values[place]) or ("" if place in _NEEDED else None)
     told[_TIME] = time or NO_TIME
     told[_FLAGS.start :] = [bool(values[place]) for place in _FLAGS]
-    return EventHead(*told, damaged)
+    return EventHead(**dict(zip(HEAD, told, strict=True)), damaged=damaged)
 
 
 def _is_well(place: int, value: Any, time: datetime | None) -> bool:
@@ -108,7 +108,7 @@ def event_of(identity: Any, source: Any, kind_of_event: Any, subject: Any, time:
         data = b""
     if not (data.startswith(b"{") and data.endswith(b"}")):
         raise EventDamaged(f"event {texts[0]}: its data is damaged; sentinelctl audit verify tells more")
-    return restore_event(*texts, moment(time) or NO_TIME, data)
+    return restore_event(texts[0], texts[1], texts[2], texts[3], moment(time) or NO_TIME, data)
 
 
 def place_in(value: Any) -> int:
@@ -140,7 +140,7 @@ def about(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> About:
     """Of the values of `chain.COLUMNS` and `chain.ROW`."""
     at = moment(_at(columns, _CHAINED_TIME))
     resource = text_of(_at(rows[0], _RESOURCE)) if rows else None
-    return About(text_of(_at(columns, 0)) or "", at and rfc3339(at), resource)
+    return About(text_of(_at(columns, 0)) or "", rfc3339(at) if at else None, resource)
 
 
 _CHAINED_TIME, _RESOURCE = COLUMNS.index("time"), ROW.index("resource")

@@ -9,7 +9,7 @@ from sentinel_core.audit.database import Database
 
 Span = tuple[int, int]
 _FIRST = "SELECT min(seq) FROM events"
-_NEXT = f"{_FIRST} WHERE seq > ?"  # noqa: S608  own words
+_NEXT = f"{_FIRST} WHERE seq > ?"
 
 
 def spans(database: Database, last: int, size: int) -> Iterator[Span]:

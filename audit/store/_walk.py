@@ -33,8 +33,8 @@ _WRITTEN = (
 
 
 def walk(database: Database, last: int | None, wanted: Wanted) -> Iterator[Page]:
-    """Events up to row `last` (None: there is none) in the order of their arrival. Each page is a transaction of its own, so that a long
-    walk keeps nobody from writing."""
+    """Events up to row `last` (None: there is none) in the order of their arrival. Each page is a transaction of its
+    own, so that a long walk keeps nobody from writing."""
     spans = [] if last is None else [*spans_of(database, last, PAGE)]
     for span, (events, runs) in zip(spans, _all_runs(database, spans, wanted), strict=True):
         yield Page(events, runs, partial(_entries, database, span))

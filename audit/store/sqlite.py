@@ -22,23 +22,41 @@ from sentinel_core.audit.event import Event, storable
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
-from sentinel_core.audit.store._faults import altered_layout, faults, refuse_altered
-from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
-from sentinel_core.audit.store._linked import links
+from sentinel_core.audit.store._faults import altered_layout, far_off, faults, refuse_altered
+from sentinel_core.audit.store._layout import APPLICATION_ID, HEAD_SQL, MIGRATIONS
+from sentinel_core.audit.store._linked import between, hashes_at, links
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
-from sentinel_core.audit.store._reading import chain_head, event_of, fetched, head_of, moment, place_in, row_of, sighting_of
+from sentinel_core.audit.store._reading import (
+    chain_head,
+    event_of,
+    fetched,
+    head_of,
+    moment,
+    place_in,
+    row_of,
+    sighting_of,
+)
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Writer
-from sentinel_core.audit.store.contract import END, HEAD, EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
+from sentinel_core.audit.store.contract import (
+    END,
+    HEAD,
+    EventHead,
+    Ingested,
+    Page,
+    Query,
+    Row,
+    Sighting,
+    StoreCondition,
+)
 
 SHORTEST_ID = 8
 MOST_ROWS = 10**9
 """More than any file holds."""
 
 _TIME = HEAD.index("time")
-_HEAD_SQL = ", ".join(f'e."{name}"' for name in HEAD)
-_ROW_SQL = f"{_HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
+_ROW_SQL = f"{HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
 _EVENT_SQL = "e.id, e.source, e.type, e.subject, e.time, b.data"
 _EVENTS = f"""
     SELECT {_EVENT_SQL} FROM json_each(?) asked CROSS JOIN events e
@@ -75,13 +93,7 @@ class SqliteStore:
         self._read_only = read_only
         self._looked_at: int | None = None
         """The version of the schema that was found as it must be."""
-        self._database = Database(
-            self.path,
-            migrations=MIGRATIONS,
-            application_id=APPLICATION_ID,
-            failure=StoreUnavailable,
-            read_only=read_only,
-        )
+        self._database = _opened(self.path, read_only=read_only)
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
@@ -112,11 +124,27 @@ class SqliteStore:
         with self._database.read() as connection:
             return links(connection, heads, most_bytes)
 
-    def faults(self) -> Sequence[Fault]:
-        """See `FaultyStore`."""
+    def hashes_at(self, source: str, number: int) -> Sequence[bytes] | None:
+        """See `LinkedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
-            return faults(connection)
+            return hashes_at(connection, source, number)
+
+    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
+        """See `LinkedStore`."""
+        self._check_it_exists()
+        with self._database.read() as connection:
+            return between(connection, first, last)
+
+    def faults(self) -> Sequence[Fault]:
+        """See `FaultyStore`. Through a connection of its own: others go on meanwhile."""
+        self._check_it_exists()
+        alone = _opened(self.path, read_only=True)
+        try:
+            with alone.read() as connection:
+                return faults(connection)
+        finally:
+            alone.close()
 
     def last_purge(self) -> Event | None:
         """See `PurgingStore`."""
@@ -124,7 +152,7 @@ class SqliteStore:
         try:
             return event_of(*found[0]) if found else None
         except EventDamaged:
-            return event_of(*found[0][:-1], b"{}")  # it is there, and says nothing
+            return event_of(*[*found[0][:-1], b"{}"])  # it is there, and says nothing
 
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
@@ -172,7 +200,9 @@ class SqliteStore:
                 asked = replace(asked, after=None)
             found = fetched(connection, *select(asked, _ROW_SQL, by_arrival=True))
         rows = tuple(_row(row) for row in found[: query.limit])
-        return Page(rows, cursor(*map(place_in, found[query.limit - 1][-3:])) if len(found) > query.limit else behind(last))
+        return Page(
+            rows, cursor(*map(place_in, found[query.limit - 1][-3:])) if len(found) > query.limit else behind(last)
+        )
 
     def get(self, event_id: str) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
@@ -218,7 +248,7 @@ class SqliteStore:
         places = (self.path, self.path.parent)
         may_write = all(os.access(each, os.W_OK) for each in places)
         with self._database.read() as connection:
-            altered = [fault.text for fault in altered_layout(connection)]
+            altered = [fault.text for fault in (*altered_layout(connection), *far_off(connection))]
         return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write, altered=tuple(altered))
 
     def close(self) -> None:
@@ -240,6 +270,12 @@ class SqliteStore:
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
             raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+
+
+def _opened(path: Path, *, read_only: bool) -> Database:
+    return Database(
+        path, migrations=MIGRATIONS, application_id=APPLICATION_ID, failure=StoreUnavailable, read_only=read_only
+    )
 
 
 def _heads(found: Sequence[Sequence[Any]]) -> list[Head]:

@@ -19,6 +19,7 @@ from sentinel_core.audit.standing import Standing, standing
 from sentinel_core.audit.store.contract import Condition, EventHead
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
+from sentinel_core.cli.audit.stands import say_tampered
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.output import View
@@ -74,12 +75,14 @@ def who(
     app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
     if stands is not None:
         _say_standing(app, stands, interval, place)
-        if stands.broken:
+        if not stands.is_sound:
             raise click.exceptions.Exit(Exit.ERROR)
 
 
 def _shown(answer: Answer) -> list[EventHead]:
-    heads = [each.event for each in (*answer.changes, *answer.baseline)]
+    """All whose words are told, and that they are told beside."""
+    blames = [*answer.changes, *answer.baseline, *([answer.before] if answer.before else ())]
+    heads = [head for blame in blames for head in (blame.event, *blame.beside)]
     return heads + [each.event for each in answer.rejections]
 
 
@@ -87,16 +90,16 @@ def _say_standing(app: App, stands: Standing, interval: Interval, zone: tzinfo) 
     gone = stands.purged_before
     if gone is not None and interval.start < gone:
         app.out.say(f"Events of before {clock(gone, zone, None)} were purged; what they told is in their segments.")
-    if stands.broken:
-        ids = ", ".join(visible(each[:SHORT_ID]) for each in stands.broken)
-        app.out.say(Styled(f"TAMPERED WITH: {ids} not as written; sentinelctl audit verify tells more.", "red"))
+    say_tampered(app, stands)
 
 
 def _holds(stands: Standing | None, zone: tzinfo, *, checkpoints: bool) -> str:
     """What was looked at, and no more: the whole chain is for `audit verify`."""
-    if stands is None or stands.broken or not stands.checked:
+    if stands is None or not stands.is_sound or not stands.checked:
         return ""
     which = "" if stands.checked == stands.shown else f" of the newest {stands.checked}"
+    if not (which or stands.gapless):
+        which = " of what is shown"
     text = " Its hash holds" if stands.checked == stands.shown == 1 else f" The hashes{which} hold"
     them = "it" if stands.checked == 1 else "them"
     if stands.checkpoint is not None:

@@ -124,7 +124,7 @@ def test_a_file_of_checkpoints_that_the_settings_name_must_hold_one(
 
 def test_a_store_without_events_needs_no_checkpoint(place: Path, sentinelctl: Run) -> None:
     for table in ("events", "bodies", "changes", "chains", "sightings"):
-        execute(place, f"DELETE FROM {table}")
+        execute(place, f"DELETE FROM {table}")  # noqa: S608  own names
     assert sentinelctl("audit", "verify").code == 0
 
 
@@ -151,9 +151,7 @@ CHANGED_LINES: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("how", CHANGED_LINES)
-def test_a_line_that_is_no_checkpoint_is_a_finding_and_blinds_nobody(
-    place: Path, sentinelctl: Run, how: str
-) -> None:
+def test_a_line_that_is_no_checkpoint_is_a_finding_and_blinds_nobody(place: Path, sentinelctl: Run, how: str) -> None:
     sentinelctl("audit", "checkpoint")
     path = place / "checkpoints.ndjson"
     line = json.loads(path.read_text())
