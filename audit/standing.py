@@ -43,11 +43,15 @@ class Standing:
     """When a checkpoint was made that saw another chain, RFC 3339."""
     gapless: bool = False
     """All that stands between the checked ones was looked at, too."""
+    between: tuple[Linked, ...] = ()
+    """What was looked at there."""
+    unfound: tuple[str, ...] = ()
+    """Ids of those of them that a question should have found, and did not."""
 
     @property
     def is_sound(self) -> bool:
         """Nothing was found; more is for `verify`."""
-        return not (self.broken or self.missing or self.contradicted)
+        return not (self.broken or self.missing or self.contradicted or self.unfound)
 
     def to_json(self) -> dict[str, Any]:
         """Every field."""
@@ -56,6 +60,7 @@ class Standing:
             "checked": self.checked,
             "broken": list(self.broken),
             "missing": self.missing,
+            "unfound": list(self.unfound),
             "contradicted": self.contradicted,
             "covered": self.covered,
             "checkpoint": self.checkpoint,
@@ -101,6 +106,7 @@ def standing(store: AuditStore, shown: Iterable[EventHead], checkpoints: Mapping
         missing=sum(other.missing for other in others),
         contradicted=min(contradicted, default=None),
         gapless=all(other.is_whole for other in others),
+        between=tuple(event for other in others for event in other.events),
     )
 
 
@@ -116,6 +122,7 @@ class _Others:
     broken: tuple[str, ...] = ()
     is_whole: bool = True
     """All of it was looked at."""
+    events: tuple[Linked, ...] = ()
 
 
 def _between(store: LinkedStore, events: Sequence[Linked], seen: Collection[tuple[str, str]], most: int) -> _Others:
@@ -132,7 +139,7 @@ def _between(store: LinkedStore, events: Sequence[Linked], seen: Collection[tupl
     links = store.links(others[-most:] if most > 0 else (), most_bytes=MOST_BYTES // 2)
     broken = tuple(event_id for event_id in map(_id_if_broken, links) if event_id)
     missing = max(0, last.number - first.number + 1 - len(there))
-    return _Others(missing, broken, len(links) == len(others))
+    return _Others(missing, broken, len(links) == len(others), tuple(links))
 
 
 def _purged_before(store: AuditStore) -> datetime | None:

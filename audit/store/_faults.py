@@ -15,9 +15,10 @@ MOST_TROUBLES = 20
 _MADE = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _HEADS = "SELECT source, number, hash, adopted FROM chains"
 _STRANGE_IDS = f"""
-    SELECT f.id, f.source FROM folded f LEFT JOIN events e ON e.seq = f.event AND e.source = f.source
+    SELECT f.source, min(f.id), count(*) FROM folded f LEFT JOIN events e ON e.seq = f.event AND e.source = f.source
         AND e.observed = 1
-    WHERE NOT (f.event IS 0 AND EXISTS (SELECT 1 FROM purges)) AND e.seq IS NULL LIMIT {MOST_TROUBLES}
+    WHERE NOT (f.event IS 0 AND EXISTS (SELECT 1 FROM purges)) AND e.seq IS NULL
+    GROUP BY f.source ORDER BY f.source LIMIT {MOST_TROUBLES}
 """  # noqa: S608  own number
 
 
@@ -96,9 +97,10 @@ def _altered_records(connection: sqlite3.Connection) -> list[Fault]:
             "altered record",
             text_of(source) or "",
             0,
-            f"the id {text_of(identity)} is noted as known, and no event is there that it may repeat",
+            (f"the id {text_of(first)} is" if count == 1 else f"{count} ids, {text_of(first)} among them, are")
+            + " noted as known, and no event is there that may be repeated so",
         )
-        for identity, source in fetched(connection, _STRANGE_IDS, ())
+        for source, first, count in fetched(connection, _STRANGE_IDS, ())
     ]
 
 

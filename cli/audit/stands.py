@@ -38,6 +38,9 @@ def say_tampered(app: App, stands: Standing | None) -> bool:
         told.append(f"another chain than the one that the checkpoint of {stands.contradicted} saw")
     if stands.missing:
         told.append(f"{plural(stands.missing, 'event')} missing between those that are shown")
+    if stands.unfound:
+        unfound = ", ".join(visible(each[:SHORT_ID]) for each in stands.unfound[:IDS_SHOWN])
+        told.append(f"{unfound} in the chain, and no index leads to it")
     if stands.broken:
         ids = [visible(each[:SHORT_ID]) for each in stands.broken]
         left = f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import click
 
+from sentinel_core.audit.chain import COLUMNS, ROW
 from sentinel_core.audit.checkpoints import newest
+from sentinel_core.audit.event import RuleChanged
+from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.query.interval import Interval, between, since
 from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
@@ -71,6 +74,8 @@ def who(
             answer = _in_force(answer)
         file = app.settings.audit.checkpoints
         stands = standing(store, _shown(answer), newest(Path(file)) if file else {})
+        if stands is not None and not (moment or conditions):
+            stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
     app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
     if stands is not None:
@@ -84,6 +89,26 @@ def _shown(answer: Answer) -> list[EventHead]:
     blames = [*answer.changes, *answer.baseline, *([answer.before] if answer.before else ())]
     heads = [head for blame in blames for head in (blame.event, *blame.beside)]
     return heads + [each.event for each in answer.rejections]
+
+
+def _unfound(answer: Answer, stands: Standing) -> tuple[str, ...]:
+    """Changes of the resource that stand in the chain between those that were found."""
+    if answer.truncated or answer.field is not None or "*" in answer.resource:
+        return ()
+    found = {(head.id, head.source) for head in _shown(answer)}
+    return tuple(
+        str(event.columns[_ID])
+        for event in stands.between
+        if event.is_whole()
+        and event.columns[_TYPE] == RuleChanged.TYPE
+        and (event.columns[_ID], event.source) not in found
+        and answer.interval.start <= from_milliseconds(event.columns[_TIME]) < answer.interval.end
+        and any(row[_RESOURCE] == answer.resource for row in event.rows)
+    )
+
+
+_ID, _TYPE, _TIME = (COLUMNS.index(name) for name in ("id", "type", "time"))
+_RESOURCE = ROW.index("resource")
 
 
 def _say_standing(app: App, stands: Standing, interval: Interval, zone: tzinfo) -> None:

@@ -84,6 +84,9 @@ def test_a_row_that_its_index_does_not_lead_to_is_a_finding(signed: Path, sentin
     assert ended.code == 2
     assert "! damaged file  " in ended.out
     assert "changes_resource" in ended.out
+    answered = sentinelctl("audit", "who", "pay")
+    assert answered.code == 2
+    assert "TAMPERED WITH: 00000002 in the chain, and no index leads to it" in answered.err
 
 
 @pytest.mark.parametrize("how", ["a trigger", "a view", "a table"])
