@@ -161,9 +161,9 @@ class LinkedStore(Protocol):
         """The events of these heads, in their order, as long as their bodies take no more bytes in the store; one is
         always given. Without their sightings; those that are gone are left out."""
 
-    def hashes_at(self, source: str, number: int) -> Sequence[bytes] | None:
-        """What stands at this number of a chain: one hash in a store that is sound. None where that would take too
-        long to find."""
+    def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
+        """What stands at these numbers of chains, by source: one hash each in a store that is sound. Without those that
+        would take too long to find."""
 
     def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
         """Numbers and heads of what stands between two events of a chain. None where that is too much to look at."""

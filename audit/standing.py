@@ -81,19 +81,20 @@ def standing(store: AuditStore, shown: Iterable[EventHead], checkpoints: Mapping
     for event in links:
         if event.is_whole():
             chains.setdefault(event.source, []).append(event)
+    before = {
+        source: [event for event in events if event.number <= checkpoints[source].number]
+        for source, events in chains.items()
+        if source in checkpoints
+    }
+    promised = {source: checkpoints[source].number for source, events in before.items() if events}
     covering: list[str] = []
     contradicted: list[str] = []
-    for source, events in chains.items():
-        promise = checkpoints.get(source)
-        before = [event for event in events if promise is not None and event.number <= promise.number]
-        if promise is None or not before:
-            continue
-        hashes = store.hashes_at(source, promise.number)
-        if hashes is not None and {*hashes} != {promise.hash}:
-            contradicted.append(promise.time)
-            broken += [str(event.columns[0]) for event in before]
-        elif hashes is not None:
-            covering += [promise.time] * len(before)
+    for source, hashes in store.hashes_at(promised).items() if promised else ():
+        if {*hashes} == {checkpoints[source].hash}:
+            covering += [checkpoints[source].time] * len(before[source])
+        else:
+            contradicted.append(checkpoints[source].time)
+            broken += [str(event.columns[0]) for event in before[source]]
     seen = {(str(event.columns[0]), event.source) for event in links}
     others = [_between(store, events, seen, MOST_EVENTS - len(links)) for events in chains.values()]
     return Standing(

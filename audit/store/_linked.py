@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import Linked
@@ -68,12 +68,14 @@ def links(connection: sqlite3.Connection, heads: Sequence[EventHead], most_bytes
 _LOOKED_AT = 20_000
 """Rows that are looked through for a checkpoint, or between two events: some ten milliseconds."""
 _NEWEST = f"""
-    SELECT hash FROM (SELECT source, number, hash FROM events ORDER BY seq DESC LIMIT {_LOOKED_AT})
-    WHERE source = ? AND number = ?
+    SELECT source, hash FROM (SELECT source, number, hash FROM events ORDER BY seq DESC LIMIT {_LOOKED_AT})
+    WHERE (source, number) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
 """  # noqa: S608  own number
 _OF_CHAIN = f"""
     SELECT hash FROM (SELECT number, hash FROM events WHERE source = ? LIMIT {_LOOKED_AT}) WHERE number = ?
 """  # noqa: S608  own number
+_SOUGHT = 10
+"""Chains that are looked through whole."""
 _END = "SELECT number FROM chains WHERE source = ?"
 _SPAN = "SELECT min(seq), max(seq) FROM events WHERE (id = ? AND source = ?) OR (id = ? AND source = ?)"
 _BETWEEN = f"""
@@ -82,14 +84,18 @@ _BETWEEN = f"""
 """  # noqa: S608  own names
 
 
-def hashes_at(connection: sqlite3.Connection, source: str, number: int) -> list[bytes] | None:
-    """See `LinkedStore`."""
-    for statement in (_NEWEST, _OF_CHAIN):  # checkpoints are made often; else the chain may be a short one
-        found = fetched(connection, statement, (source, number))
-        if found:
-            return [made if isinstance(made, bytes) else b"" for (made,) in found]
-    (end,) = next(iter(fetched(connection, _END, (source,))), (0,))
-    return None if isinstance(end, int) and end >= max(_LOOKED_AT, number) else []
+def hashes_at(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
+    """See `LinkedStore`. Checkpoints are made often, so what they saw is among the newest; else the chain may be a
+    short one."""
+    told: dict[str, list[bytes]] = {}
+    for source, made in fetched(connection, _NEWEST, (json.dumps([*numbers.items()]),)):
+        told.setdefault(source, []).append(made if isinstance(made, bytes) else b"")
+    for source in [source for source in numbers if source not in told][:_SOUGHT]:
+        (end,) = next(iter(fetched(connection, _END, (source,))), (0,))
+        if not isinstance(end, int) or end < max(numbers[source], _LOOKED_AT):
+            found = fetched(connection, _OF_CHAIN, (source, numbers[source]))
+            told[source] = [made if isinstance(made, bytes) else b"" for (made,) in found]
+    return told
 
 
 def between(connection: sqlite3.Connection, first: Linked, last: Linked) -> list[tuple[int, EventHead]] | None:

@@ -36,11 +36,18 @@ def links(search: Search, heads: Sequence[EventHead], most_bytes: int) -> list[L
 _MOST_BETWEEN = 200
 
 
-def hashes_at(search: Search, source: str, number: int) -> list[bytes]:
+def hashes_at(search: Search, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
     """See `LinkedStore`."""
-    place = [{"term": {FIELDS["source"]: source}}, {"term": {NUMBER: number}}]
-    found = search({"query": {"bool": {"filter": place}}, "size": 2, "_source": [HASH]})
-    return [_hash(each.get(HASH)) for each in found]
+    places = [
+        {"bool": {"filter": [{"term": {FIELDS["source"]: source}}, {"term": {NUMBER: number}}]}}
+        for source, number in numbers.items()
+    ]
+    query = {"bool": {"should": places, "minimum_should_match": 1}}
+    told: dict[str, list[bytes]] = {source: [] for source in numbers}
+    asked = {"query": query, "size": 2 * len(places), "_source": [HASH, FIELDS["source"]]}
+    for each in search(asked) if places else ():
+        told.setdefault(str(each.get(FIELDS["source"])), []).append(_hash(each.get(HASH)))
+    return told
 
 
 def _hash(text: Any) -> bytes:

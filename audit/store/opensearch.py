@@ -292,9 +292,9 @@ class OpenSearchStore:
         """See `LinkedStore`."""
         return links(self._documents, heads, most_bytes)
 
-    def hashes_at(self, source: str, number: int) -> Sequence[bytes] | None:
+    def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
         """See `LinkedStore`."""
-        return hashes_at(self._documents, source, number)
+        return hashes_at(self._documents, numbers)
 
     def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
         """See `LinkedStore`."""

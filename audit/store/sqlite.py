@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import starmap
@@ -124,11 +124,11 @@ class SqliteStore:
         with self._database.read() as connection:
             return links(connection, heads, most_bytes)
 
-    def hashes_at(self, source: str, number: int) -> Sequence[bytes] | None:
+    def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
         """See `LinkedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
-            return hashes_at(connection, source, number)
+            return hashes_at(connection, numbers)
 
     def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
         """See `LinkedStore`."""
