@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from sentinel_core.audit.encode import compact
 from sentinel_core.audit.store.contract import EventHead
@@ -47,6 +47,16 @@ class Head:
     """How many of its events were there before the store kept a chain."""
 
 
+class About(NamedTuple):
+    """Which event something is about: of what was tampered with, what is left."""
+
+    id: str
+    time: str | None
+    """RFC 3339."""
+    resource: str | None
+    """The first that it changes."""
+
+
 class Entry(NamedTuple):
     """An event as a walk through a store meets it, in the order of arrival. What was tampered with may be of any
     type."""
@@ -57,6 +67,8 @@ class Entry(NamedTuple):
     hash: Any
     computed: bytes | None
     """What the hash must be for what is stored; None where that is nothing an event can hold."""
+    about: About | None = None
+    """For people, as far as it can be told."""
 
 
 class Linked(NamedTuple):
@@ -99,6 +111,16 @@ class Run(NamedTuple):
     """The hashes of those numbers that were asked for."""
 
 
+class Fault(NamedTuple):
+    """Something that is wrong with a store itself, beside its events."""
+
+    kind: Literal["altered layout", "altered record", "damaged file"]
+    source: str
+    """Empty where it is of no single chain."""
+    number: int
+    text: str
+
+
 Wanted = Mapping[str, Collection[int]]
 """Numbers of events whose hashes are asked for, by source."""
 
@@ -124,12 +146,27 @@ class ChainedStore(Protocol):
 
 
 @runtime_checkable
+class FaultyStore(Protocol):
+    """A store that can be wrong in itself. Methods block and raise StoreUnavailable."""
+
+    def faults(self) -> Sequence[Fault]:
+        """All that is wrong beside events. Takes as long as it takes to read everything once."""
+
+
+@runtime_checkable
 class LinkedStore(Protocol):
     """A store that gives events with their links. Methods block and raise StoreUnavailable."""
 
     def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
         """The events of these heads, in their order, as long as their bodies take no more bytes in the store; one is
         always given. Without their sightings; those that are gone are left out."""
+
+    def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
+        """What stands at these numbers of chains, by source: one hash each in a store that is sound. Without those that
+        would take too long to find."""
+
+    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
+        """Numbers and heads of what stands between two events of a chain. None where that is too much to look at."""
 
 
 def link(

@@ -17,9 +17,9 @@ from typing import Any
 
 import rfc8785
 
-from sentinel_core.audit.chain import Head
-from sentinel_core.audit.errors import CheckpointsUnusable
-from sentinel_core.audit.instants import rfc3339
+from sentinel_core.audit.chain import START, Head
+from sentinel_core.audit.errors import CheckpointsUnusable, KeyUnusable
+from sentinel_core.audit.instants import rfc3339, whole_ms
 from sentinel_core.audit.signing import SigningKey, VerifyKey
 from sentinel_core.audit.verify import Finding, Promise
 
@@ -48,6 +48,7 @@ def _signed(head: Head, key: SigningKey, at: datetime) -> dict[str, Any]:
         "source": head.source,
         "number": head.number,
         "hash": head.hash.hex(),
+        "adopted": head.adopted,
         "keyId": key.public.id,
     }
     return statement | {"signature": b64encode(key.sign(rfc8785.dumps(statement))).decode()}
@@ -74,7 +75,8 @@ def append(path: Path, checkpoints: Sequence[dict[str, Any]]) -> None:
 
 
 def read(path: Path, keys: Sequence[VerifyKey]) -> Checkpoints:
-    """All checkpoints of a file; one that is not there has none. Raises CheckpointsUnusable."""
+    """All checkpoints of a file; one that is not there has none. Raises CheckpointsUnusable, and KeyUnusable where each
+    of them is of another key than those: then nothing is wrong with them that these keys could tell."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
@@ -90,7 +92,21 @@ def read(path: Path, keys: Sequence[VerifyKey]) -> Checkpoints:
             promises.append(told)
         else:
             findings.append(told)
+    if keys and findings and not promises and all(finding.text.endswith(_OTHER_KEY) for finding in findings):
+        raise KeyUnusable(
+            f"none of the {len(findings)} checkpoints in {path} is signed with {' or '.join(by_id)}, the key that was "
+            f"given, but with {_key_of(lines[0])}; give --key the public half of audit.signingKey. Where that is this "
+            "one, somebody put another file there"
+        )
     return Checkpoints(promises, findings)
+
+
+_OTHER_KEY = "is signed with a key that was not given"
+
+
+def _key_of(line: bytes) -> str:
+    told = str(json.loads(line).get("keyId"))[:16]
+    return told if told.isalnum() else "another"
 
 
 def newest(path: Path) -> dict[str, Promise]:
@@ -114,16 +130,20 @@ def _judged(line: bytes, keys: dict[str, VerifyKey], where: str) -> Promise | Fi
     try:
         statement = json.loads(line)
         signature = b64decode(statement.pop("signature"), validate=True)
-        source, number, made = str(statement["source"]), int(statement["number"]), bytes.fromhex(statement["hash"])
-        promise = Promise(source, number, made, str(statement["time"]))
+        source, number, made = statement["source"], statement["number"], bytes.fromhex(statement["hash"])
+        at = rfc3339(whole_ms(datetime.fromisoformat(statement["time"])))
+        adopted = statement.get("adopted")  # older lines do not tell
+        promise = Promise(source, number, made, at, adopted=adopted if type(adopted) is int else None)
         content = rfc8785.dumps(statement)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return Finding("bad signature", "", 0, 0, f"{where} is no checkpoint")
+    if not (isinstance(source, str) and type(number) is int and number > 0 and len(made) == len(START)):
         return Finding("bad signature", "", 0, 0, f"{where} is no checkpoint")
     if not keys:
         return promise
     key = keys.get(str(statement.get("keyId")))
     if key is None:
-        return Finding("bad signature", source, number, number, f"{where} is signed with a key that was not given")
+        return Finding("bad signature", source, number, number, f"{where} {_OTHER_KEY}")
     if not key.is_signed(content, signature):
         return Finding("bad signature", source, number, number, f"{where} was not signed like this")
     return promise

@@ -8,6 +8,7 @@ AuditError
 ├── EventRefused          this one event will never be taken; it is parked and the line goes on
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
 │   ├── StoreMissing            there is none yet; the first event makes it
+│   ├── EventDamaged            this one event cannot be read any more; others can
 │   ├── StoreDenied             it is there and does not let this user
 │   └── StoreMisconfigured      it can never be reached as the settings stand
 ├── EventInvalid          bytes that are not one of our events
@@ -56,6 +57,10 @@ class StoreUnavailable(AuditError):
 
 class StoreMissing(StoreUnavailable):
     """No event has arrived yet."""
+
+
+class EventDamaged(StoreUnavailable):
+    """Somebody changed what is kept of an event, or a disk did."""
 
 
 class StoreDenied(StoreUnavailable):

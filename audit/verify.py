@@ -6,9 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sentinel_core.audit.chain import START, ChainedStore, Entry, Head, Page, Run
+from sentinel_core.audit.chain import START, About, ChainedStore, Entry, Head, Page, Run
 
-Kind = Literal["gap", "duplicate", "reordered", "hash mismatch", "bad signature", "truncated after", "bad segment"]
+Kind = Literal[
+    "gap",
+    "duplicate",
+    "reordered",
+    "hash mismatch",
+    "bad signature",
+    "truncated after",
+    "bad segment",
+    "altered layout",
+    "altered record",
+    "damaged file",
+    "no checkpoint",
+]
 
 
 @dataclass(slots=True)
@@ -21,10 +33,13 @@ class Finding:
     """`truncated after`: the last event that is there."""
     last: int
     text: str
+    event: About | None = None
+    """The first of them, where it is there."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        told = {name: getattr(self, name) for name in ("kind", "source", "number", "last", "text")}
+        return told | (self.event or About("", None, None))._asdict() | {"id": self.event and self.event.id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,8 @@ class Promise:
     time: str
     """RFC 3339."""
     by: str = "checkpoint"
+    adopted: int | None = None
+    """How many events were there before the chain; None where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +89,10 @@ def verify(
     for page in pages:
         walk.meet(page)
     walk.finish(heads)
-    met = [Head(name, source.last, source.hash) for name, source in sorted(walk.sources.items())]
+    met = [
+        Head(name, source.last, source.hash if isinstance(source.hash, bytes) else b"")
+        for name, source in sorted(walk.sources.items())
+    ]
     return Verdict(walk.events, met, walk.findings, sum(head.adopted for head in heads))
 
 
@@ -82,7 +102,8 @@ class _Source:
 
     promised: Mapping[int, Sequence[Promise]]
     last: int = 0
-    hash: bytes = START
+    hash: Any = START
+    """As it stands there."""
     computed: bytes | None = START
     missing: list[tuple[int, int]] = field(default_factory=list)
     purged: int = 0
@@ -135,7 +156,7 @@ class _Walk:
         name, number = (entry.source, entry.number) if is_whole else self._place(entry)
         source = self._source(name)
         if not is_whole:
-            self._tell("hash mismatch", name, number, "is not what was written")
+            self._tell("hash mismatch", name, number, "is not what was written", about=entry.about)
         if number <= source.purged:
             source.last, source.hash, source.computed = number - 1, entry.previous, entry.previous
         source.purged = 0
@@ -148,9 +169,9 @@ class _Walk:
                 )
             source.last, source.hash, source.computed = number, entry.hash, entry.computed
         elif not _take(source.missing, number):
-            self._tell("duplicate", name, number, "is there again")
+            self._tell("duplicate", name, number, "is there again", about=entry.about)
         else:
-            self._tell("reordered", name, number, "stands behind a later one")
+            self._tell("reordered", name, number, "stands behind a later one", about=entry.about)
         if number in source.promised and is_whole:
             self._compare(name, source, number, entry.hash)
 
@@ -192,15 +213,21 @@ class _Walk:
                 self._tell("truncated after", name, source.last, f"{by} knows of more")
             elif head is None or (head.number, head.hash) != (source.last, source.hash):
                 self._tell("hash mismatch", name, source.last, "is not the end that the store's own record knows")
+            counts = {each.adopted for promises in source.promised.values() for each in promises} - {None}
+            if head is not None and counts - {head.adopted}:
+                text = "how many are from before the chain is not what a checkpoint saw"
+                self._tell("altered record", name, 0, text)
         self.findings.sort(key=lambda finding: (finding.source, finding.number))
 
-    def _tell(self, kind: Kind, source: str, number: int, text: str, last: int | None = None) -> None:
+    def _tell(
+        self, kind: Kind, source: str, number: int, text: str, last: int | None = None, about: About | None = None
+    ) -> None:
         """Neighbours with the same trouble are one finding: a store of ten million may be wrong throughout."""
         before = self.findings[-1] if self.findings else None
         if before and (before.kind, before.source) == (kind, source) and before.last in {number, number - 1}:
             before.last = max(before.last, last or number)
         else:
-            self.findings.append(Finding(kind, source, number, last or number, text))
+            self.findings.append(Finding(kind, source, number, last or number, text, about))
 
 
 def _take(missing: list[tuple[int, int]], number: int) -> bool:

@@ -113,6 +113,9 @@ def _stored(uri: str) -> Check:
         return Check("audit", "ok", f"{mask_text(uri)}: not made yet; it is made with the first event")
     except AuditError as error:
         return Check("audit", "fail", str(error), "check audit.store in the settings", code_of(error))
+    if told.altered:
+        text = f"{mask_text(uri)}: somebody altered it: {'; '.join(told.altered[:3])}"
+        return Check("audit", "fail", text, "sentinelctl audit verify    (says all that is wrong)", Exit.ERROR)
     if not page.rows:
         return with_condition(Check("audit", "ok", f"{mask_text(uri)}: readable, no event yet"), told)
     newest = page.rows[0].event.time

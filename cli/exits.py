@@ -74,11 +74,11 @@ def next_step_of(error: BaseException) -> str | None:
 
 def _step_of_kind(error: BaseException) -> str | None:
     """Where the code alone says too little."""
-    from sentinel_core.audit.errors import EventInvalid, LibraryMissing, PurgeFailed, QueryInvalid
+    from sentinel_core.audit.errors import EventDamaged, EventInvalid, LibraryMissing, PurgeFailed, QueryInvalid
 
     if isinstance(error, PurgeFailed):
         return error.next_step
-    if isinstance(error, EventInvalid):
+    if isinstance(error, (EventInvalid, EventDamaged)):
         return "sentinelctl audit verify    (says what is not as it was written)"
     if isinstance(error, QueryInvalid):
         return "sentinelctl audit query --help    (how times and terms are written)"
@@ -107,6 +107,7 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
     """Imported when something failed, so that a run that goes well does not pay for it."""
     from sentinel_core.audit.errors import (
         AuditError,
+        EventDamaged,
         KeyUnusable,
         PublisherDenied,
         PublisherMisconfigured,
@@ -136,6 +137,7 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (DatasourceError, Exit.ERROR),
         (SettingsError, Exit.BAD_SETTINGS),
         (QueryInvalid, Exit.USAGE),
+        (EventDamaged, Exit.ERROR),
         (StoreDenied, Exit.DENIED),
         (StoreMisconfigured, Exit.BAD_SETTINGS),
         (StoreUnavailable, Exit.UNREACHABLE),

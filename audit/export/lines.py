@@ -15,9 +15,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _SPECIAL = re.compile(r'[",\r\n]')
 
 
-def ndjson(store: ArrivalStore, query: Query) -> Iterator[bytes]:
-    """Each event whole, as structured CloudEvents, a line each."""
-    for event in events(store, query):
+def ndjson(store: ArrivalStore, query: Query, unread: list[str] | None = None) -> Iterator[bytes]:
+    """Each event whole, as structured CloudEvents, a line each. Ids of those that cannot be read go into `unread`."""
+    for event in events(store, query, [] if unread is None else unread):
         yield event.to_json() + b"\n"
 
 

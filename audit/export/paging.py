@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from sentinel_core.audit.event import Event
-from sentinel_core.audit.store.contract import ArrivalStore, EventHead, Query, Row
+from sentinel_core.audit.store.contract import HEAD, ArrivalStore, EventHead, Query, Row
 
 PAGE = 2000
 AT_ONCE = 32
 """Whole events in memory: one with 10,000 rules has several megabytes."""
 _OF_CHANGE = ("action", "kind", "resource", "rule", "field", "old", "new")
-_OF_EVENT = tuple(field.name for field in fields(EventHead) if field.name != "time")
+_OF_EVENT = tuple(name for name in HEAD if name != "time")
 COLUMNS = ("time", *_OF_CHANGE, *_OF_EVENT)
 """Of a row: when, what changed, and the event it belongs to, named as `audit query -o json` names them."""
 FLAGS = ("initial", "late", "observed")
@@ -34,14 +34,19 @@ def pages(store: ArrivalStore, query: Query) -> Iterator[Sequence[Row]]:
         query = replace(query, after=page.next)
 
 
-def events(store: ArrivalStore, query: Query) -> Iterator[Event]:
-    """Each event that has a row which meets the query, once."""
+def events(store: ArrivalStore, query: Query, unread: list[str]) -> Iterator[Event]:
+    """Each event that has a row which meets the query, once. Ids of those that cannot be read go into `unread`."""
     before: EventHead | None = None
     for rows in pages(store, query):
         heads = [head for head, _ in groupby(row.event for row in rows) if head != before]
         before = heads[-1] if heads else before
         for start in range(0, len(heads), AT_ONCE):
-            yield from store.events(heads[start : start + AT_ONCE])
+            asked = heads[start : start + AT_ONCE]
+            found = store.events(asked)
+            yield from found
+            if len(found) < len(asked):
+                known = {(event.id, event.source) for event in found}
+                unread += [head.id for head in asked if (head.id, head.source) not in known]
 
 
 def values(row: Row) -> list[Any]:

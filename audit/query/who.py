@@ -72,6 +72,8 @@ class Blame:
     seen: Seen
     undoes: datetime | None
     """For a rollback: when the rules that it replaced took effect, if that is known."""
+    beside: tuple[EventHead, ...] = ()
+    """The events that `together` is of."""
 
     @property
     def time(self) -> datetime:
@@ -206,15 +208,17 @@ def _blames(store: AuditStore, rows: list[Row]) -> tuple[Blame, ...]:
 def _blame(store: AuditStore, rows: list[Row]) -> Blame:
     head = rows[0].event
     own = tuple(_field_change(row) for row in rows)
-    others = [] if head.initial else [_field_change(row) for row in store.related(head) if _is_beside(row, head)]
-    others = [change for change in others if change not in own]
+    rows_beside = [] if head.initial else [row for row in store.related(head) if _is_beside(row, head)]
+    rows_beside = [row for row in rows_beside if _field_change(row) not in own]
+    others = [_field_change(row) for row in rows_beside]
+    beside = tuple({(row.event.id, row.event.source): row.event for row in rows_beside[:MAX_RELATED]}.values())
     sightings = store.sightings(head)
     seen = Seen(
         tuple(sighting.instance for sighting in sightings),
         sightings[0].time if sightings else None,
         sightings[-1].time if sightings else None,
     )
-    return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen, _undone(store, head))
+    return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen, _undone(store, head), beside)
 
 
 def _is_beside(row: Row, head: EventHead) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sentinel_core.audit.chain import ChainedStore, Page
-from sentinel_core.audit.errors import EventInvalid
+from sentinel_core.audit.chain import ChainedStore, Fault, FaultyStore, Page
+from sentinel_core.audit.errors import EventInvalid, StoreUnavailable
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.contract import PurgingStore
@@ -36,15 +37,43 @@ def walked(
 ) -> tuple[Past, Verdict]:
     """What `verify` finds in the store, and with a folder in its segments, too. Walks again where a purge went on
     meanwhile, as what it took away looks as if it were missing. Raises StoreUnavailable."""
+    beside = _Beside(store.faults) if isinstance(store, FaultyStore) else None
     for left in range(TRIES, 0, -1):
         past = past_of(store, keys, folder)
         verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
         if left == 1 or not _went_on(store, past, verdict):
             break
+    for each in beside.result() if beside else ():
+        past.findings.append(Finding(each.kind, each.source, each.number, each.number, each.text))
     return past, verdict
 
 
 TRIES = 3
+
+
+class _Beside:
+    """What a store says of itself, found while this thread walks: SQLite reads a file without Python's lock. Nobody
+    waits for it who is interrupted."""
+
+    def __init__(self, look: Callable[[], Sequence[Fault]]) -> None:
+        self._look = look
+        self._told: Sequence[Fault] = ()
+        self._error: StoreUnavailable | None = None
+        self._thread = threading.Thread(target=self._run, name="sentinel-verify", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._told = self._look()
+        except StoreUnavailable as error:
+            self._error = error
+
+    def result(self) -> Sequence[Fault]:
+        """Waits for it."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._told
 
 
 def _went_on(store: ChainedStore, past: Past, verdict: Verdict) -> bool:

@@ -116,12 +116,14 @@ def read_record(event: Event) -> PurgeRecord:
             ),
             statement,
         )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise EventInvalid(f"event {event.id} is no record of a purge: {error!r}") from error
+    except KeyError as error:
+        raise EventInvalid(f"event {event.id} is no record of a purge: it has no {error}") from error
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise EventInvalid(f"event {event.id} is no record of a purge: {error}") from error
 
 
 def _name(file: Any) -> str:
     """A name in a folder, and no way out of it."""
-    if not isinstance(file, str) or "/" in file or file in {"", ".", ".."}:
+    if not isinstance(file, str) or {"/", "\0"} & {*file} or file in {"", ".", ".."}:
         raise ValueError(f"{file!r} is no name of a file")
     return file

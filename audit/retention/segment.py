@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from sentinel_core.audit.chain import Entry, Linked, Page
 from sentinel_core.audit.errors import PurgeFailed
 from sentinel_core.audit.retention.record import Segment
+from sentinel_core.audit.store._reading import about
 
 FORMAT_VERSION = 1
 HEAD = {"formatVersion": FORMAT_VERSION, "type": "sentinel.audit.segment"}
@@ -140,4 +141,4 @@ def _entry(line: bytes) -> Entry:
         source, computed = event.source, event.hash if event.is_whole() else None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return Entry("", 0, b"", b"", None)
-    return Entry(source, event.number, event.previous, event.hash, computed)
+    return Entry(source, event.number, event.previous, event.hash, computed, about(event.columns, event.rows))

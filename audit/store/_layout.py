@@ -9,9 +9,11 @@ from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, link
 from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store.contract import HEAD
 
 APPLICATION_ID = 0x53_41_53_31
 COLUMNS_SQL = ", ".join(f'e."{name}"' for name in COLUMNS)
+HEAD_SQL = ", ".join(f'e."{name}"' for name in HEAD)
 ROW_SQL = ", ".join(f'c."{name}"' for name in ROW)
 ENTRIES = f"SELECT e.seq, b.data, {COLUMNS_SQL} FROM events e LEFT JOIN bodies b ON b.event = e.seq "  # noqa: S608
 ROWS = f"SELECT c.event, {ROW_SQL} FROM changes c "  # noqa: S608  own names
@@ -22,11 +24,11 @@ def _chain_what_is_there(connection: sqlite3.Connection) -> None:
     """Events of the time before the chain, in the order of their arrival. What happened to them earlier, nobody can
     tell: `adopted` says how many of each source they are."""
     heads: dict[str, tuple[int, bytes]] = {}
-    (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
-    for start in range(0, last, _CHUNK):
-        span = (start, start + _CHUNK)
-        rows = grouped(connection.execute(f"{ROWS} WHERE c.event > ? AND c.event <= ? ORDER BY 1, 2", span))
-        found = connection.execute(f"{ENTRIES} WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq", span).fetchall()
+    before = -(2**63)
+    while found := connection.execute(f"{ENTRIES} WHERE e.seq > ? ORDER BY e.seq LIMIT {_CHUNK}", (before,)).fetchall():
+        span = (found[0][0], found[-1][0])
+        before = span[1]
+        rows = grouped(connection.execute(f"{ROWS} WHERE c.event BETWEEN ? AND ? ORDER BY 1, 2", span))
         links: list[tuple[int, bytes, bytes, int]] = []
         for seq, body, *columns in found:
             number, previous = heads.get(columns[1], (0, START))

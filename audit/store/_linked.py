@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import Linked
-from sentinel_core.audit.store._layout import COLUMNS_SQL, ROW_SQL, grouped
+from sentinel_core.audit.store._layout import COLUMNS_SQL, HEAD_SQL, ROW_SQL, grouped
 from sentinel_core.audit.store._packing import unpack
-from sentinel_core.audit.store.contract import EventHead
+from sentinel_core.audit.store._reading import fetched, head_of, moment
+from sentinel_core.audit.store.contract import HEAD, EventHead
 
 _EVENTS = f"""
     SELECT e.seq, e.number, e.previous, e.hash, b.data, {COLUMNS_SQL} FROM json_each(?) asked
@@ -35,13 +36,13 @@ _SIZES = """
 def read_linked(connection: sqlite3.Connection, places: Sequence[int], *, sightings: bool) -> list[Linked]:
     """The events with these numbers of rows, in that order."""
     asked = (json.dumps(places),)
-    rows = grouped(connection.execute(_ROWS, asked))
-    seen: dict[Any, list[Any]] = grouped(connection.execute(_SIGHTINGS, asked)) if sightings else {}
+    rows = grouped(fetched(connection, _ROWS, asked))
+    seen: dict[Any, list[Any]] = grouped(fetched(connection, _SIGHTINGS, asked)) if sightings else {}
     return [
         Linked(
             number, previous, made, tuple(columns), tuple(rows.get(seq, ())), _data(body), tuple(seen.get(seq, ()))
         )
-        for seq, number, previous, made, body, *columns in connection.execute(_EVENTS, asked)
+        for seq, number, previous, made, body, *columns in fetched(connection, _EVENTS, asked)
     ]  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def _data(body: Any) -> bytes:
     """Nothing where the body is damaged: then the hash tells."""
     try:
         return unpack(body)
-    except (zlib.error, AttributeError):
+    except zlib.error:
         return b""
 
 
@@ -62,3 +63,46 @@ def links(connection: sqlite3.Connection, heads: Sequence[EventHead], most_bytes
             break
         places.append(seq)
     return read_linked(connection, places, sightings=False)
+
+
+_LOOKED_AT = 20_000
+"""Rows that are looked through for a checkpoint, or between two events: some ten milliseconds."""
+_NEWEST = f"""
+    SELECT source, hash FROM (SELECT source, number, hash FROM events ORDER BY seq DESC LIMIT {_LOOKED_AT})
+    WHERE (source, number) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
+"""  # noqa: S608  own number
+_OF_CHAIN = f"""
+    SELECT hash FROM (SELECT number, hash FROM events WHERE source = ? LIMIT {_LOOKED_AT}) WHERE number = ?
+"""  # noqa: S608  own number
+_SOUGHT = 10
+"""Chains that are looked through whole."""
+_END = "SELECT number FROM chains WHERE source = ?"
+_SPAN = "SELECT min(seq), max(seq) FROM events WHERE (id = ? AND source = ?) OR (id = ? AND source = ?)"
+_BETWEEN = f"""
+    SELECT {HEAD_SQL}, e.number FROM events e WHERE e.seq > ? AND e.seq < ? AND e.source = ? AND e.number > ?
+        AND e.number < ? ORDER BY e.seq
+"""  # noqa: S608  own names
+
+
+def hashes_at(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
+    """See `LinkedStore`. Checkpoints are made often, so what they saw is among the newest; else the chain may be a
+    short one."""
+    told: dict[str, list[bytes]] = {}
+    for source, made in fetched(connection, _NEWEST, (json.dumps([*numbers.items()]),)):
+        told.setdefault(source, []).append(made if isinstance(made, bytes) else b"")
+    for source in [source for source in numbers if source not in told][:_SOUGHT]:
+        (end,) = next(iter(fetched(connection, _END, (source,))), (0,))
+        if not isinstance(end, int) or end < max(numbers[source], _LOOKED_AT):
+            found = fetched(connection, _OF_CHAIN, (source, numbers[source]))
+            told[source] = [made if isinstance(made, bytes) else b"" for (made,) in found]
+    return told
+
+
+def between(connection: sqlite3.Connection, first: Linked, last: Linked) -> list[tuple[int, EventHead]] | None:
+    """See `LinkedStore`."""
+    places = [value for event in (first, last) for value in event.columns[:2]]
+    ((start, end),) = connection.execute(_SPAN, places).fetchall()
+    if start is None or end - start > _LOOKED_AT:
+        return None
+    found = fetched(connection, _BETWEEN, (start, end, first.source, first.number, last.number))
+    return [(row[-1], head_of(row[: len(HEAD)], moment(row[HEAD.index("time")]))) for row in found]

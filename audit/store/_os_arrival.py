@@ -41,7 +41,7 @@ def arrived(query: Query, there: Position, tests: Sequence[Matches], search: Sea
             for held in found:
                 head, changes = read(held)
                 rows += [row_of(head, row) for _, row in reversed(list(met_rows(changes, head, tests)))]
-                reached[source] = held[NUMBER]
+                reached[source] = max(reached[source] + 1, held[NUMBER] if type(held.get(NUMBER)) is int else 0)
                 if len(rows) >= query.limit:
                     break
             else:

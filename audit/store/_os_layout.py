@@ -12,8 +12,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -23,7 +22,9 @@ from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.indexing import Columns, Indexed
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import encode
-from sentinel_core.audit.store.contract import EventHead, Row
+from sentinel_core.audit.store._reading import head_of as checked_head
+from sentinel_core.audit.store._reading import row_of as checked_row
+from sentinel_core.audit.store.contract import HEAD, EventHead, Row
 
 LAYOUT = 1
 LONGEST = 8191
@@ -96,7 +97,7 @@ _SETTINGS = {
     "index.number_of_shards": "1",
     "index.auto_expand_replicas": "0-1",
 }
-_HEAD = tuple(field.name for field in fields(EventHead))
+_HEAD_FIELDS = tuple(FIELDS[name] for name in HEAD)
 _FLAGS = ("initial", "late", "observed")
 _TEXTS = COLUMNS[: COLUMNS.index("time")]
 _TEXT_FIELDS = [FIELDS[name] for name in _TEXTS]
@@ -265,8 +266,28 @@ def finite(value: Any) -> float | None:
 
 def head_of(held: Mapping[str, Any]) -> EventHead:
     """Raises ValueError, TypeError or KeyError for a document of somebody else."""
-    values: dict[str, Any] = {name: held.get(FIELDS[name]) for name in _HEAD}
+    values: dict[str, Any] = {name: held.get(FIELDS[name]) for name in HEAD}
     return EventHead(**values | {"time": datetime.fromisoformat(held["@timestamp"])})
+
+
+def shown_head(held: Mapping[str, Any]) -> EventHead:
+    """The same whatever a document holds: for people, with what is damaged named."""
+    try:
+        time = datetime.fromisoformat(held["@timestamp"]).astimezone(UTC)
+    except (ValueError, TypeError, KeyError, OverflowError):
+        time = None
+    return checked_head([held.get(FIELDS[name]) for name in HEAD], time)
+
+
+def shown_rows(held: Mapping[str, Any]) -> list[list[Any]]:
+    """Of what is no list of rows, none."""
+    try:
+        rows = rows_of(held)
+    except (*_NO_EVENT, EOFError):
+        return []
+    texts = (each for row in rows for each in row[2:])
+    is_well = all(each is None or isinstance(each, str) for each in texts) and all(type(row[0]) is int for row in rows)
+    return rows if is_well else []
 
 
 def rows_of(held: Mapping[str, Any]) -> list[list[Any]]:
@@ -281,8 +302,7 @@ def row_of(head: EventHead, row: Sequence[Any] | None) -> Row:
     """None: the row of an event without changes."""
     if row is None:
         return Row(head, "", None, None, None, None, None, None)
-    action, kind, resource, rule, field, old, new = row[2:]
-    return Row(head, action, kind, resource, rule, field, old and json.loads(old), new and json.loads(new))
+    return checked_row(head, row[2:])
 
 
 def computed(held: Mapping[str, Any]) -> bytes | None:
@@ -298,6 +318,8 @@ def linked_of(held: Mapping[str, Any]) -> Linked:
     try:
         previous, number, data, columns, rows = _covered(held)
         made = bytes.fromhex(held[HASH])
+        if made.hex() != held[HASH]:
+            made = b""
     except _NO_EVENT:
         return Linked(held.get(NUMBER, 0), b"", b"", (held.get(FIELDS["id"]), held.get(FIELDS["source"])), (), b"", ())
     return Linked(number, previous, made, tuple(columns), tuple(map(tuple, rows)), data, ())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import Linked
-from sentinel_core.audit.store._os_layout import DATA, FIELDS, linked_of
+from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, NUMBER, linked_of, shown_head
 from sentinel_core.audit.store.contract import EventHead
 
 Search = Callable[[dict[str, Any]], Sequence[Mapping[str, Any]]]
@@ -31,3 +31,38 @@ def links(search: Search, heads: Sequence[EventHead], most_bytes: int) -> list[L
             found.append(linked_of(document))
         start, size = start + size, min(2 * size, _MOST)
     return found
+
+
+_MOST_BETWEEN = 200
+
+
+def hashes_at(search: Search, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
+    """See `LinkedStore`."""
+    places = [
+        {"bool": {"filter": [{"term": {FIELDS["source"]: source}}, {"term": {NUMBER: number}}]}}
+        for source, number in numbers.items()
+    ]
+    query = {"bool": {"should": places, "minimum_should_match": 1}}
+    told: dict[str, list[bytes]] = {source: [] for source in numbers}
+    asked = {"query": query, "size": 2 * len(places), "_source": [HASH, FIELDS["source"]]}
+    for each in search(asked) if places else ():
+        told.setdefault(str(each.get(FIELDS["source"])), []).append(_hash(each.get(HASH)))
+    return told
+
+
+def _hash(text: Any) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except (ValueError, TypeError):
+        return b""
+
+
+def between(search: Search, first: Linked, last: Linked) -> list[tuple[int, EventHead]] | None:
+    """See `LinkedStore`."""
+    if last.number - first.number > _MOST_BETWEEN:
+        return None
+    numbers = {"range": {NUMBER: {"gt": first.number, "lt": last.number}}}
+    place = [{"term": {FIELDS["source"]: first.source}}, numbers]
+    found = search({"query": {"bool": {"filter": place}}, "size": 2 * _MOST_BETWEEN, "sort": [{NUMBER: "asc"}]})
+    numbered = [(each.get(NUMBER), shown_head(each)) for each in found]
+    return [(number if isinstance(number, int) else 0, head) for number, head in numbered]

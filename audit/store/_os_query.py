@@ -209,8 +209,14 @@ def cursor(place: Place) -> str:
     return ".".join(map(str, place))
 
 
-def event_place(held: Mapping[str, Any]) -> tuple[int, int, str]:
-    return milliseconds(datetime.fromisoformat(held["@timestamp"])), held[NUMBER], held[HASH]
+def event_place(held: Mapping[str, Any], before: tuple[int, int, str]) -> tuple[int, int, str]:
+    """Of an event that somebody changed so that it has none, that of the one before it."""
+    number, made = held.get(NUMBER), held.get(HASH)
+    try:
+        time = milliseconds(datetime.fromisoformat(held["@timestamp"]))
+    except (ValueError, TypeError, KeyError):
+        return before
+    return (time, number, made) if type(number) is int and isinstance(made, str) else before
 
 
 def after(place: Place | None) -> list[Any] | None:

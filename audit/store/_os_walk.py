@@ -6,9 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sentinel_core.audit.chain import Entry, Head, Page
+from sentinel_core.audit.chain import About, Entry, Head, Page
+from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.store._os_client import Client
-from sentinel_core.audit.store._os_layout import FIELDS, GONE, HASH, NUMBER, PREVIOUS, Names, computed, next_size
+from sentinel_core.audit.store._os_layout import (
+    FIELDS,
+    GONE,
+    HASH,
+    NUMBER,
+    PREVIOUS,
+    Names,
+    computed,
+    next_size,
+    row_of,
+    shown_head,
+    shown_rows,
+)
 from sentinel_core.audit.store._os_records import Record, read_records, record_of
 
 _FIRST_PAGE, _MOST = 200, 2000
@@ -147,14 +160,21 @@ def _page(hits: Hits) -> Page:
 def _entries(hits: Hits) -> Iterator[Entry]:
     for hit in hits:
         held = hit["_source"]
-        yield Entry(
-            held.get(_SOURCE), held.get(NUMBER), _hash(held.get(PREVIOUS)), _hash(held.get(HASH)), computed(held)
-        )
+        made, wanted = _hash(held.get(HASH)), computed(held)
+        told = None if made == wanted else _about(held)
+        yield Entry(held.get(_SOURCE), held.get(NUMBER), _hash(held.get(PREVIOUS)), made, wanted, told)
+
+
+def _about(held: Mapping[str, Any]) -> About:
+    head = shown_head(held)
+    resource = next((row_of(head, row).resource for row in shown_rows(held)), None)
+    return About(head.id, None if "time" in head.damaged else rfc3339(head.time), resource)
 
 
 def _hash(text: Any) -> Any:
     """What is no hash stays what it is."""
     try:
-        return bytes.fromhex(text)
+        made = bytes.fromhex(text)
+        return made if made.hex() == text else text
     except (ValueError, TypeError):
         return text if isinstance(text, str) else repr(text)

@@ -14,4 +14,6 @@ def pack(data: bytes) -> bytes:
 
 def unpack(data: bytes) -> bytes:
     """The inverse. Raises zlib.error for what is neither."""
+    if type(data) is not bytes:  # whoever writes to the file may put anything there
+        raise zlib.error("no bytes")
     return data if data.startswith(b"{") or not data else zlib.decompress(data)

@@ -12,6 +12,8 @@ from sentinel_core.audit.database import Database
 from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.retention.contract import Ends, Expired, Holder
 from sentinel_core.audit.store._linked import read_linked
+from sentinel_core.audit.store._reading import fetched, moment
+from sentinel_core.audit.store._spans import spans
 
 LAST_PURGE = """
     SELECT e.id, e.source, e.type, e.subject, e.time, b.data FROM purges p
@@ -39,8 +41,9 @@ def expired(database: Database, before_ms: int, future_ms: float) -> Expired:
     waiting: Counter[str] = Counter()
     for span in _spans(database, "WHERE time < ?", before_ms):
         with database.read() as connection:
-            found = connection.execute(_BETWEEN, span).fetchall()
-        for source, number, time in found:
+            found = fetched(connection, _BETWEEN, span)
+        for source, number, told in found:
+            time = told if moment(told) is not None else before_ms  # what is no time holds its chain back
             if before_ms <= time < future_ms:
                 held.setdefault(source, (number, time))
             elif time < before_ms and source in held:
@@ -81,16 +84,18 @@ def remove(database: Database, ends: Ends) -> Iterator[int]:
 
 def _spans(database: Database, where: str = "", *values: int) -> Iterator[tuple[int, int]]:
     with database.read() as connection:
-        first, last = connection.execute(f"SELECT min(seq), max(seq) FROM events {where}", values).fetchone()  # noqa: S608  own words
-    if first is not None:
-        yield from ((start, min(start + _PAGE - 1, last)) for start in range(first, last + 1, _PAGE))
+        (last,) = connection.execute(f"SELECT max(seq) FROM events {where}", values).fetchone()  # noqa: S608  own words
+    if last is not None:
+        yield from spans(database, last, _PAGE)
 
 
 def _meant(connection: Any, span: tuple[int, int], ends: Ends, open_ends: dict[str, int]) -> list[int]:
     """Rows of the span that are meant; `open_ends` loses the sources of which nothing can follow."""
     meant: list[int] = []
-    for seq, source, number in connection.execute(_MEANT, span):
+    for seq, source, number in fetched(connection, _MEANT, span):
         end = ends.get(source, 0)
+        if type(number) is not int:  # the hash tells
+            continue
         if number <= end:
             meant.append(seq)
         if number >= end:

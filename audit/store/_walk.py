@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -23,6 +22,9 @@ from sentinel_core.audit.store._layout import (
     grouped,
 )
 from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store._reading import about, fetched
+from sentinel_core.audit.store._spans import Span
+from sentinel_core.audit.store._spans import spans as spans_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -41,15 +43,14 @@ _WRITTEN = (
 )
 _SHARED = 64
 """Pages that are shared out at a time: what others have walked waits here until its turn."""
-Span = tuple[int, int]
 Walked = tuple[int, Sequence[Run] | None]
 """How many events there are, and their runs if all is well."""
 
 
-def walk(database: Database, first: int, last: int, wanted: Wanted) -> Iterator[Page]:
-    """Events `first` to `last` in the order of their arrival. Each page is a transaction of its own, so that a long
-    walk keeps nobody from writing."""
-    spans = [(start, min(start + PAGE - 1, last)) for start in range(first, last + 1, PAGE)]
+def walk(database: Database, last: int | None, wanted: Wanted) -> Iterator[Page]:
+    """Events up to row `last` (None: there is none) in the order of their arrival. Each page is a transaction of its
+    own, so that a long walk keeps nobody from writing."""
+    spans = [] if last is None else [*spans_of(database, last, PAGE)]
     for span, (events, runs) in zip(spans, _all_runs(database, spans, wanted), strict=True):
         yield Page(events, runs, partial(_entries, database, span))
 
@@ -136,28 +137,10 @@ def _joined(found: Iterable[Any], wanted: Wanted) -> tuple[int, Sequence[Run]]:
 
 def _entries(database: Database, span: Span) -> Iterator[Entry]:
     with database.read() as connection:
-        entries, rows = _fetched(connection, _ENTRIES, span), grouped(_fetched(connection, _ROWS, span))
+        entries, rows = fetched(connection, _ENTRIES, span), grouped(fetched(connection, _ROWS, span))
     for seq, number, previous, made, body, *columns in entries:
         computed = _computed(previous, number, body, columns, rows.get(seq, ()))
-        yield Entry(columns[1], number, previous, made, computed)
-
-
-def _fetched(connection: sqlite3.Connection, statement: str, span: Span) -> Sequence[Any]:
-    try:
-        return connection.execute(statement, span).fetchall()
-    except sqlite3.OperationalError as error:
-        if "UTF-8" not in str(error):
-            raise
-    # Somebody wrote bytes that are no text.
-    connection.text_factory = _lenient
-    try:
-        return connection.execute(statement, span).fetchall()
-    finally:
-        connection.text_factory = str
-
-
-def _lenient(text: bytes) -> str:
-    return text.decode("utf-8", errors="surrogateescape")
+        yield Entry(columns[1], number, previous, made, computed, about(columns, rows.get(seq, ())))
 
 
 def _computed(previous: Any, number: Any, body: Any, columns: Sequence[Any], rows: Sequence[Any]) -> bytes | None:

@@ -11,6 +11,7 @@ from sentinel_core.audit.chain import COLUMNS, START, link_new
 from sentinel_core.audit.event import Event, RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed, read_columns
 from sentinel_core.audit.store._packing import pack
+from sentinel_core.audit.store._reading import chain_ends, fetched, last_place
 
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
@@ -60,8 +61,8 @@ class Writer:
         names = json.dumps([(event.id, event.source) for event in batch])
         self._known = {(name, source): seq for name, source, seq in connection.execute(_KNOWN, (names,))}
         sources = json.dumps(sorted({event.source for event in batch}))
-        self._heads = {source: (number, made) for source, number, made in connection.execute(_HEADS, (sources,))}
-        self._last = int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+        self._heads = chain_ends(fetched(connection, _HEADS, (sources,)))
+        self._last = last_place(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
         self._events: list[tuple[Any, ...]] = []
         self._bodies: list[tuple[int, bytes]] = []
         self._changes: list[tuple[Any, ...]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -44,6 +44,8 @@ class StoreCondition:
     """Its own time, aware, as the answer was made."""
     may_write: bool | None = None
     """Whether this caller could write; found out without writing."""
+    altered: tuple[str, ...] = ()
+    """What of its layout somebody else made or took away, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,19 @@ class EventHead:
     initial: bool
     late: bool
     observed: bool
+    damaged: tuple[str, ...] = ()
+    """Those of these columns that hold nothing an event can hold, as somebody changed them; they are shown as texts."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, times as RFC 3339."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"time": rfc3339(self.time)}
+        return {name: getattr(self, name) for name in self.__slots__} | {
+            "time": rfc3339(self.time),
+            "damaged": list(self.damaged),
+        }
+
+
+HEAD = tuple(field.name for field in fields(EventHead) if field.name != "damaged")
+"""The columns of an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +188,4 @@ class ArrivalStore(AuditStore, Protocol):
         ends with what is there now."""
 
     def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
-        """The whole events of these heads, in their order; those that are gone are left out."""
+        """The whole events of these heads, in their order; those that are gone or cannot be read are left out."""

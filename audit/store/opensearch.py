@@ -9,13 +9,21 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
-from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
+from sentinel_core.audit.errors import (
+    EventDamaged,
+    QueryInvalid,
+    StoreDenied,
+    StoreMisconfigured,
+    StoreMissing,
+    StoreUnavailable,
+)
 from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.retention.contract import Ends, Expired
@@ -31,11 +39,12 @@ from sentinel_core.audit.store._os_layout import (
     key,
     next_size,
     row_of,
-    rows_of,
+    shown_head,
+    shown_rows,
     templates,
     unpacked,
 )
-from sentinel_core.audit.store._os_linked import links
+from sentinel_core.audit.store._os_linked import between, hashes_at, links
 from sentinel_core.audit.store._os_purge import decide, expired, linked, read_last, remove
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
@@ -114,8 +123,9 @@ class OpenSearchStore:
         place = None if query.after is None else place_of(query.after)
         asked = {"query": question(query), "sort": [{name: "desc"} for name in ORDER], "_source": _WITHOUT_DATA}
         found: list[tuple[Row, tuple[int, int, str, int]]] = []
+        event = (0, 0, "")
         for held in self._events(asked, after(place), query.limit + 1):
-            event, (head, rows) = event_place(held), self._read(held)
+            (head, rows), event = self._read(held), event_place(held, event)
             for number, row in met_rows(rows, head, tests):
                 at = (*event, number)
                 if place is None or at < place:
@@ -155,8 +165,9 @@ class OpenSearchStore:
         ids = {"terms": {FIELDS["id"]: sorted({head.id for head in heads})}}
         asked = {"query": {"bool": {"filter": [ids]}}, "sort": [{name: "asc"} for name in ORDER]}
         for held in self._events(asked, None, len(heads) + 1):
-            event = self._whole(held)
-            found[event.id, event.source] = event
+            with suppress(EventDamaged):
+                event = self._whole(held)
+                found[event.id, event.source] = event
         return [found[head.id, head.source] for head in heads if (head.id, head.source) in found]
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
@@ -232,10 +243,7 @@ class OpenSearchStore:
 
     def _read(self, held: Mapping[str, Any]) -> tuple[EventHead, Sequence[Sequence[Any]]]:
         """An event and its rows."""
-        try:
-            return head_of(held), rows_of(held)
-        except _DAMAGED as error:
-            raise self._damaged(held) from error
+        return shown_head(held), shown_rows(held)
 
     def _whole(self, held: Mapping[str, Any]) -> Event:
         try:
@@ -243,9 +251,9 @@ class OpenSearchStore:
         except _DAMAGED as error:
             raise self._damaged(held) from error
 
-    def _damaged(self, held: Mapping[str, Any]) -> StoreUnavailable:
+    def _damaged(self, held: Mapping[str, Any]) -> EventDamaged:
         name = f"{held.get(FIELDS['id'])!r:.80}"
-        return StoreUnavailable(f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify")
+        return EventDamaged(f"{self.target}: somebody changed the event {name}; run sentinelctl audit verify")
 
     def _refresh_state(self) -> None:
         """Sightings of others, too; a story asks for those of many events in a row."""
@@ -284,7 +292,18 @@ class OpenSearchStore:
 
     def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
         """See `LinkedStore`."""
-        return links(lambda asked: [hit["_source"] for hit in self._hits(asked)], heads, most_bytes)
+        return links(self._documents, heads, most_bytes)
+
+    def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
+        """See `LinkedStore`."""
+        return hashes_at(self._documents, numbers)
+
+    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
+        """See `LinkedStore`."""
+        return between(self._documents, first, last)
+
+    def _documents(self, asked: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+        return [hit["_source"] for hit in self._hits(asked)]
 
     # -- purging -------------------------------------------------------------------------------------------------------
 

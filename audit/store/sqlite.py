@@ -7,36 +7,55 @@ import json
 import math
 import os
 import sqlite3
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Linked, Wanted
+from sentinel_core.audit.chain import Fault, Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
-from sentinel_core.audit.event import Event, restore_event, storable
-from sentinel_core.audit.instants import from_milliseconds, milliseconds
+from sentinel_core.audit.errors import EventDamaged, PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
+from sentinel_core.audit.event import Event, storable
+from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
-from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS, READABLE_FROM
-from sentinel_core.audit.store._linked import links
-from sentinel_core.audit.store._packing import unpack
+from sentinel_core.audit.store._faults import altered_layout, far_off, faults, refuse_altered
+from sentinel_core.audit.store._layout import APPLICATION_ID, HEAD_SQL, MIGRATIONS, READABLE_FROM
+from sentinel_core.audit.store._linked import between, hashes_at, links
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
+from sentinel_core.audit.store._reading import (
+    chain_head,
+    event_of,
+    fetched,
+    head_of,
+    moment,
+    place_in,
+    row_of,
+    sighting_of,
+)
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Writer
-from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
+from sentinel_core.audit.store.contract import (
+    END,
+    HEAD,
+    EventHead,
+    Ingested,
+    Page,
+    Query,
+    Row,
+    Sighting,
+    StoreCondition,
+)
 
 SHORTEST_ID = 8
+MOST_ROWS = 10**9
+"""More than any file holds."""
 
-_HEAD = tuple(field.name for field in fields(EventHead))
-_TIME = _HEAD.index("time")
-_FLAGS = slice(_HEAD.index("initial"), len(_HEAD))
-_HEAD_SQL = ", ".join(f'e."{name}"' for name in _HEAD)
-_ROW_SQL = f"{_HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
+_TIME = HEAD.index("time")
+_ROW_SQL = f"{HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
 _EVENT_SQL = "e.id, e.source, e.type, e.subject, e.time, b.data"
 _EVENTS = f"""
     SELECT {_EVENT_SQL} FROM json_each(?) asked CROSS JOIN events e
@@ -71,18 +90,14 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
         self._read_only = read_only
-        self._database = Database(
-            self.path,
-            migrations=MIGRATIONS,
-            application_id=APPLICATION_ID,
-            failure=StoreUnavailable,
-            read_only=read_only,
-            readable_from=READABLE_FROM,
-        )
+        self._looked_at: int | None = None
+        """The version of the schema that was found as it must be."""
+        self._database = _opened(self.path, read_only=read_only)
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
         with self._database.write() as connection:
+            self._look_at_layout(connection)
             writer = Writer(connection, events)
             for event in events:
                 writer.add(event)
@@ -91,15 +106,15 @@ class SqliteStore:
 
     def heads(self) -> Sequence[Head]:
         """See `ChainedStore`."""
-        return [Head(*found) for found in self._all(HEADS, [])]
+        return _heads(self._all(HEADS, []))
 
     def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[ChainPage]]:
         """See `ChainedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
-            heads = [Head(*found) for found in connection.execute(HEADS)]
-            first, last = connection.execute("SELECT min(seq), max(seq) FROM events").fetchone()
-        return heads, walk(self._database, first or 0, last or -1, wanted)
+            heads = _heads(fetched(connection, HEADS, ()))
+            (last,) = connection.execute("SELECT max(seq) FROM events").fetchone()
+        return heads, walk(self._database, last, wanted)
 
     def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
         """See `LinkedStore`."""
@@ -107,18 +122,40 @@ class SqliteStore:
         with self._database.read() as connection:
             return links(connection, heads, most_bytes)
 
+    def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
+        """See `LinkedStore`."""
+        self._check_it_exists()
+        with self._database.read() as connection:
+            return hashes_at(connection, numbers)
+
+    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
+        """See `LinkedStore`."""
+        self._check_it_exists()
+        with self._database.read() as connection:
+            return between(connection, first, last)
+
+    def faults(self) -> Sequence[Fault]:
+        """See `FaultyStore`. Through a connection of its own: others go on meanwhile."""
+        self._check_it_exists()
+        alone = _opened(self.path, read_only=True)
+        try:
+            with alone.read() as connection:
+                return faults(connection)
+        finally:
+            alone.close()
+
     def last_purge(self) -> Event | None:
         """See `PurgingStore`."""
         found = self._all(LAST_PURGE, [])
         try:
-            return _event(found[0]) if found else None
-        except StoreUnavailable:
-            return _event((*found[0][:-1], b""))  # damaged: it is there, and says nothing
+            return event_of(*found[0]) if found else None
+        except EventDamaged:
+            return event_of(*[*found[0][:-1], b"{}"])  # it is there, and says nothing
 
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
         with self._database.write() as connection:
-            found = connection.execute(LAST_PURGE).fetchone()
+            found = next(iter(fetched(connection, LAST_PURGE, ())), None)
             if (found and found[0]) != (after and after.id):
                 raise PurgeFailed(OVERTAKEN, next_step="run it again")
             writer = Writer(connection, [event])
@@ -145,7 +182,7 @@ class SqliteStore:
         found = self._all(statement, values)
         rows = tuple(_row(row) for row in found[: query.limit])
         is_more = len(found) > query.limit
-        return Page(rows, cursor(*found[query.limit - 1][-3:]) if is_more else None)
+        return Page(rows, cursor(*map(place_in, found[query.limit - 1][-3:])) if is_more else None)
 
     def arrived(self, query: Query) -> Page:
         """See `ArrivalStore`. Numbers of rows never fall, so a position beyond the last is one of another file: all of
@@ -158,9 +195,11 @@ class SqliteStore:
                 return Page((), behind(last))
             if query.after is not None and place_of(query.after) > last:
                 asked = replace(asked, after=None)
-            found = connection.execute(*select(asked, _ROW_SQL, by_arrival=True)).fetchall()
+            found = fetched(connection, *select(asked, _ROW_SQL, by_arrival=True))
         rows = tuple(_row(row) for row in found[: query.limit])
-        return Page(rows, cursor(*found[query.limit - 1][-3:]) if len(found) > query.limit else behind(last))
+        return Page(
+            rows, cursor(*map(place_in, found[query.limit - 1][-3:])) if len(found) > query.limit else behind(last)
+        )
 
     def get(self, event_id: str) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
@@ -174,11 +213,12 @@ class SqliteStore:
             raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
         if not found:
             return None
-        return _event(found[0])
+        return event_of(*found[0])
 
     def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
         """See `ArrivalStore`."""
-        return list(map(_event, self._all(_EVENTS, [json.dumps([(head.id, head.source) for head in heads])])))
+        asked = json.dumps([(head.id, head.source) for head in heads])
+        return [event for found in self._all(_EVENTS, [asked]) if (event := _event_or_none(found)) is not None]
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """See `AuditStore`."""
@@ -188,56 +228,69 @@ class SqliteStore:
     def sightings(self, head: EventHead) -> Sequence[Sighting]:
         """See `AuditStore`."""
         found = self._all(_SIGHTINGS, [head.id, head.source])
-        return [Sighting(instance, from_milliseconds(time)) for instance, time in found]
+        return [sighting for sighting in starmap(sighting_of, found) if sighting is not None]
 
     def count(self) -> int:
-        """See `AuditStore`. Numbers are given without gaps."""
-        ((count,),) = self._all(
-            "SELECT coalesce((SELECT max(seq) FROM events) - (SELECT min(seq) FROM events) + 1, 0)", []
-        )
-        return int(count)
+        """See `AuditStore`. Numbers are given without gaps; where one is far off, somebody put it there."""
+        ((first, last),) = self._all("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)", [])
+        if first is None:
+            return 0
+        if last - first < MOST_ROWS:
+            return int(last - first + 1)
+        return int(self._all("SELECT count(*) FROM events", [])[0][0])
 
     def inspect(self) -> StoreCondition:
         """See `InspectableStore`. The clock is that of this machine; beside the file its log is written."""
+        self._check_it_exists()
         places = (self.path, self.path.parent)
         may_write = all(os.access(each, os.W_OK) for each in places)
-        return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write)
+        with self._database.read() as connection:
+            altered = [fault.text for fault in (*altered_layout(connection), *far_off(connection))]
+        return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write, altered=tuple(altered))
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()
 
+    def _look_at_layout(self, connection: sqlite3.Connection) -> None:
+        """Raises StoreMisconfigured where somebody altered it since the last look."""
+        (version,) = connection.execute("PRAGMA schema_version").fetchone()
+        if version != self._looked_at:
+            refuse_altered(connection)
+            self._looked_at = version
+
     def _all(self, statement: str, values: list[Any]) -> list[Any]:
         self._check_it_exists()
         with self._database.read() as connection:
-            return connection.execute(statement, values).fetchall()
+            return fetched(connection, statement, values)
 
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
             raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
 
 
-def _event(found: Sequence[Any]) -> Event:
-    """Raises StoreUnavailable where the body is none any more."""
-    identity, source, kind_of_event, subject, time, packed = found
+def _opened(path: Path, *, read_only: bool) -> Database:
+    return Database(
+        path,
+        migrations=MIGRATIONS,
+        application_id=APPLICATION_ID,
+        failure=StoreUnavailable,
+        read_only=read_only,
+        readable_from=READABLE_FROM,
+    )
+
+
+def _heads(found: Sequence[Sequence[Any]]) -> list[Head]:
+    """Of the records that are some; `faults` tells of others."""
+    return [head for head in starmap(chain_head, found) if head is not None]
+
+
+def _event_or_none(found: Sequence[Any]) -> Event | None:
     try:
-        data = unpack(packed)
-    except (zlib.error, AttributeError, TypeError) as error:
-        raise StoreUnavailable(f"event {identity}: its data is damaged; sentinelctl audit verify tells more") from error
-    return restore_event(identity, source, kind_of_event, subject, from_milliseconds(time), data)
+        return event_of(*found)
+    except EventDamaged:
+        return None
 
 
 def _row(row: Sequence[Any]) -> Row:
-    head = [*row[: len(_HEAD)]]
-    head[_TIME] = from_milliseconds(head[_TIME])
-    head[_FLAGS] = map(bool, head[_FLAGS])
-    action, kind, resource, rule, field, old, new = row[len(_HEAD) : len(_HEAD) + 7]
-    return Row(EventHead(*head), action or "", kind, resource, rule, field, _value(old), _value(new))
-
-
-def _value(text: Any) -> Any:
-    """What was tampered with is shown as it is; its hash tells."""
-    try:
-        return text and json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return str(text)
+    return row_of(head_of(row[: len(HEAD)], moment(row[_TIME])), row[len(HEAD) : len(HEAD) + 7])

@@ -131,7 +131,8 @@ def author(head: EventHead) -> str:
     how = " ".join(part for part in (head.channel, (head.commit or "")[:SHORT]) if part)
     if head.channel == "console" and address:
         how = f"{how}, {address.removesuffix('>')}"
-    return f"{name} ({how})" if how else name
+    text = f"{name} ({how})" if how else name
+    return f"{text}, damaged" if head.damaged else text
 
 
 def value(of: Any) -> str:

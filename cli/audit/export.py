@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 
 import click
 
+from sentinel_core.audit.errors import EventDamaged
 from sentinel_core.audit.export.lines import comma_separated, ndjson
 from sentinel_core.audit.export.parquet import write_parquet
 from sentinel_core.audit.files import written_whole
@@ -16,11 +17,12 @@ from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import ArrivalStore, Query
 from sentinel_core.cli.app import App, pass_app
 from sentinel_core.cli.audit.asked import asked, span_options, terms_argument
-from sentinel_core.cli.audit.common import opened_in_order, zone_option
+from sentinel_core.cli.audit.common import SHORT_ID, opened_in_order, zone_option
+from sentinel_core.cli.audit.stands import IDS_SHOWN
 from sentinel_core.cli.exits import CommandError, UsageProblem
 from sentinel_core.cli.output import FORMATS as SHOWN
 from sentinel_core.cli.output import Output
-from sentinel_core.cli.text import visible
+from sentinel_core.cli.text import plural, visible
 
 OWNER_ONLY = 0o600
 FORMATS = ("ndjson", "csv", "parquet")
@@ -67,11 +69,15 @@ def export(
     file = None if str(file) == "-" else file
     form = form or _named(file)
     query = asked(app, terms, start, span, zone_named(zone)).of_every_type()
+    unread: list[str] = []
     with opened_in_order(app) as store:
         if file is None:
-            _to_stdout(app.out, form, store, query)
+            _to_stdout(app.out, form, store, query, unread)
         else:
-            _to_file(app, form, store, query, file)
+            _to_file(app, form, store, query, file, unread)
+    if unread:
+        ids = ", ".join(visible(each[:SHORT_ID]) for each in unread[:IDS_SHOWN])
+        raise EventDamaged(f"{plural(len(unread), 'event')} cannot be read any more and were left out: {ids}")
 
 
 def _named(file: Path | None) -> str:
@@ -79,14 +85,14 @@ def _named(file: Path | None) -> str:
     return suffix if suffix in FORMATS else FORMATS[0]
 
 
-def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query) -> None:
+def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query, unread: list[str]) -> None:
     is_terminal = sys.stdout.isatty()
     if form == "parquet":
         if is_terminal:
             raise UsageProblem("Parquet is nothing to look at on a terminal", next_step="add -o FILE")
         write_parquet(store, query, cast("BinaryIO", _Sink(out)))
         return
-    for piece in _pieces(form, store, query):
+    for piece in _pieces(form, store, query, unread):
         out.write_bytes(_shown(piece) if is_terminal else piece)
         if out.closed:
             return
@@ -118,13 +124,13 @@ class _Sink:
         self.closed = True
 
 
-def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path) -> None:
+def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path, unread: list[str]) -> None:
     try:
         with app.out.waiting(f"writing {file}"), written_whole(file, mode=OWNER_ONLY) as sink:
             if form == "parquet":
                 write_parquet(store, query, sink)
             else:
-                sink.writelines(_pieces(form, store, query))
+                sink.writelines(_pieces(form, store, query, unread))
     except OSError as error:
         raise CommandError(
             f"{file}: {error.strerror or error}; nothing was left there",
@@ -133,5 +139,5 @@ def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path)
     app.out.say(f"Written to {file}.")
 
 
-def _pieces(form: str, store: ArrivalStore, query: Query) -> Iterable[bytes]:
-    return ndjson(store, query) if form == "ndjson" else comma_separated(store, query)
+def _pieces(form: str, store: ArrivalStore, query: Query, unread: list[str]) -> Iterable[bytes]:
+    return ndjson(store, query, unread) if form == "ndjson" else comma_separated(store, query)

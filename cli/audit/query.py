@@ -13,6 +13,8 @@ from sentinel_core.audit.store.contract import Page
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.asked import HEADERS, asked, row_cells, row_json, span_options, terms_argument
 from sentinel_core.cli.audit.common import opened, zone_option
+from sentinel_core.cli.audit.stands import say_tampered, stands_of
+from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.text import Span, plural
 
@@ -53,10 +55,13 @@ def query(
     question = asked(app, terms, start, span, place)
     with opened(app) as store, app.out.waiting("asking the audit store"):
         page = store.query(question.query(limit=limit, after=after))
+        stands = stands_of(app, store, [row.event for row in page.rows])
     app.out.show(_view(page, question, place))
     app.out.say("No change matches." if not page.rows else plural(len(page.rows), "row") + ".")
     if page.next is not None:
         app.out.say(f"There is more: add --after {page.next}")
+    if say_tampered(app, stands):
+        raise click.exceptions.Exit(Exit.ERROR)
 
 
 def _view(page: Page, question: Question, zone: tzinfo) -> View:

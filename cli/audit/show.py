@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from sentinel_core.audit.errors import EventDamaged
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SIGNS, opened, value, zone_option
-from sentinel_core.cli.exits import CommandError
+from sentinel_core.cli.audit.stands import head_of, say_tampered, stands_of
+from sentinel_core.cli.exits import CommandError, Exit
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import Span, Styled
 
@@ -38,16 +41,30 @@ def show(app: App, event_id: str, zone: str | None) -> None:
     """
     with opened(app) as store:
         event = store.get(event_id)
+        stands = stands_of(app, store, [head_of(event)] if event else [])
     if event is None:
         raise CommandError(
             f"there is no event {event_id} in the audit store",
             next_step="sentinelctl audit query    (lists events with their ids)",
         )
-    document = json.loads(event.to_json())
+    document = _read(event)
     patch = document["data"].get("changes") or []
     inverse = [_inverse(change) for change in reversed(patch)]
     when = event.time.astimezone(zone_named(zone))
     app.out.show(_view(document, patch, inverse, f"{when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {when:%z}"))
+    if say_tampered(app, stands):
+        raise click.exceptions.Exit(Exit.ERROR)
+
+
+def _read(event: Event) -> dict[str, Any]:
+    """Raises EventDamaged."""
+    try:
+        document: dict[str, Any] = json.loads(event.to_json())
+    except (ValueError, RecursionError) as error:
+        raise EventDamaged(
+            f"event {event.id}: its data is no JSON any more; sentinelctl audit verify tells more"
+        ) from error
+    return document
 
 
 def _inverse(change: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.audit.common import opened_chain
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View
-from sentinel_core.cli.text import Span, Styled, plural
+from sentinel_core.cli.text import Span, Styled, plural, visible
 
 
 @click.command()
@@ -54,19 +54,23 @@ def verify(app: App, key_files: tuple[Path, ...], checkpoints_file: Path | None,
     sentinelctl audit verify --segments segments
 
     Goes on after a failure and names each: gap, duplicate, reordered, hash mismatch, bad signature, truncated after,
-    bad segment.
+    bad segment, altered layout, altered record, damaged file, no checkpoint (where the settings name a file of them).
     Exit code 0: sound; 2: tampered with.
     """
     keys = _keys(app, key_files)
-    checkpoints = _checkpoints(app, keys, checkpoints_file)
+    place = _place(app, checkpoints_file)
+    checkpoints = _checkpoints(app, keys, place)
     with opened_chain(app) as store, app.out.waiting("walking through the events"):
         past, verdict = walked(store, checkpoints.promises, keys, folder)
     if past.record is not None:
         app.out.say(_purged(past.record, keys, walked=folder is not None))
     findings = [*past.findings, *verdict.findings, *checkpoints.findings]
+    if place is not None and verdict.events and not (checkpoints.promises or checkpoints.findings):
+        findings.append(Finding("no checkpoint", "", 0, 0, _unsigned(place)))
     app.out.show(_view(verdict, findings, len(checkpoints.promises), past))
     app.out.say(_summary(verdict, findings, checkpoints))
     if findings:
+        app.out.say(f"next: {_next(findings)}")
         raise click.exceptions.Exit(Exit.ERROR)
 
 
@@ -87,17 +91,33 @@ def _purged(record: PurgeRecord, keys: Sequence[VerifyKey], *, walked: bool) -> 
     )
 
 
-def _checkpoints(app: App, keys: Sequence[VerifyKey], file: Path | None) -> Checkpoints:
+def _place(app: App, file: Path | None) -> Path | None:
+    """Where checkpoints are to be; None where nothing names a file."""
     settings = app.settings.audit
-    if file is None and settings.checkpoints is None:
+    return file or (Path(settings.checkpoints) if settings.checkpoints is not None else None)
+
+
+def _checkpoints(app: App, keys: Sequence[VerifyKey], place: Path | None) -> Checkpoints:
+    if place is None:
         app.out.say("note: there are no checkpoints, so a chain that was cut off or made anew cannot be told")
         return Checkpoints((), ())
-    place = file or Path(settings.checkpoints or "")
-    if not place.exists():
-        app.out.say(f"note: the file of checkpoints {place} is not there; nobody has signed yet, or it was taken away")
     if not keys:
         app.out.say("note: there is no key (--key, audit.verifyKey), so the signatures of checkpoints are not verified")
     return read(place, keys)
+
+
+def _unsigned(place: Path) -> str:
+    what = "holds no checkpoint" if place.exists() else "is not there"
+    return f"{place} {what}: nobody has signed yet, or it was taken away"
+
+
+def _next(findings: Sequence[Finding]) -> str:
+    """What to do about the first that leads anywhere."""
+    if {finding.kind for finding in findings} == {"no checkpoint"}:
+        return "sentinelctl audit checkpoint    (where nobody has signed yet; else bring the file back)"
+    named = next((finding.event.id for finding in findings if finding.event and finding.event.id), None)
+    keep = "keep a copy of the store as evidence"
+    return f"{keep}; sentinelctl audit show {named}" if named else f"{keep}; docs/audit.md says what each kind means"
 
 
 def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int, past: Past) -> View:
@@ -106,7 +126,8 @@ def _view(verdict: Verdict, findings: Sequence[Finding], checkpoints: int, past:
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         for finding in findings:
-            yield (Styled("! ", "red"), f"{finding.kind} {_where(finding)}", Styled(f"  {finding.text}", "dim"))
+            told = f"  {finding.text}{_which(finding)}"
+            yield (Styled("! ", "red"), f"{finding.kind} {_where(finding)}".rstrip(), Styled(told, "dim"))
         if wide:
             for chain in chains:
                 yield (f"  {chain['source']} to {chain['number']} {chain['hash']}",)
@@ -135,6 +156,13 @@ def _purged_json(record: PurgeRecord, *, walked: bool) -> dict[str, Any]:
 def _where(finding: Finding) -> str:
     span = f"{finding.number}" if finding.number == finding.last else f"{finding.number}–{finding.last}"
     return f"{span} of {finding.source}" if finding.source else ""
+
+
+def _which(finding: Finding) -> str:
+    """`: event 939b21ac…, 2026-11-25T06:30:00.123Z, payment_invoke`."""
+    told = filter(None, finding.event or ())
+    text = ", ".join(visible(part) for part in told)
+    return f": event {text}" if text else ""
 
 
 def _summary(verdict: Verdict, findings: Sequence[Finding], checkpoints: Checkpoints) -> str:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sentinel_core.audit.chain import COLUMNS, ROW
+from sentinel_core.audit.event import RuleChanged
+from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.query.interval import Interval, between, since
 from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
@@ -19,6 +22,7 @@ from sentinel_core.audit.standing import Standing, standing
 from sentinel_core.audit.store.contract import Condition, EventHead
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
+from sentinel_core.cli.audit.stands import say_tampered
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.output import View
@@ -73,11 +77,13 @@ def who(
             answer = _in_force(answer)
         file = app.settings.audit.checkpoints
         stands = standing(store, _shown(answer), _promises(file))
+        if stands is not None and not (moment or conditions):
+            stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
     app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
     if stands is not None:
         _say_standing(app, stands, interval, place)
-        if stands.broken:
+        if not stands.is_sound:
             raise click.exceptions.Exit(Exit.ERROR)
 
 
@@ -91,24 +97,46 @@ def _promises(file: str | None) -> Mapping[str, Promise]:
 
 
 def _shown(answer: Answer) -> list[EventHead]:
-    heads = [each.event for each in (*answer.changes, *answer.baseline)]
+    """All whose words are told, and that they are told beside."""
+    blames = [*answer.changes, *answer.baseline, *([answer.before] if answer.before else ())]
+    heads = [head for blame in blames for head in (blame.event, *blame.beside)]
     return heads + [each.event for each in answer.rejections]
+
+
+def _unfound(answer: Answer, stands: Standing) -> tuple[str, ...]:
+    """Changes of the resource that stand in the chain between those that were found."""
+    if answer.truncated or answer.field is not None or "*" in answer.resource:
+        return ()
+    found = {(head.id, head.source) for head in _shown(answer)}
+    return tuple(
+        str(event.columns[_ID])
+        for event in stands.between
+        if event.is_whole()
+        and event.columns[_TYPE] == RuleChanged.TYPE
+        and (event.columns[_ID], event.source) not in found
+        and answer.interval.start <= from_milliseconds(event.columns[_TIME]) < answer.interval.end
+        and any(row[_RESOURCE] == answer.resource for row in event.rows)
+    )
+
+
+_ID, _TYPE, _TIME = (COLUMNS.index(name) for name in ("id", "type", "time"))
+_RESOURCE = ROW.index("resource")
 
 
 def _say_standing(app: App, stands: Standing, interval: Interval, zone: tzinfo) -> None:
     gone = stands.purged_before
     if gone is not None and interval.start < gone:
         app.out.say(f"Events of before {clock(gone, zone, None)} were purged; what they told is in their segments.")
-    if stands.broken:
-        ids = ", ".join(visible(each[:SHORT_ID]) for each in stands.broken)
-        app.out.say(Styled(f"TAMPERED WITH: {ids} not as written; sentinelctl audit verify tells more.", "red"))
+    say_tampered(app, stands)
 
 
 def _holds(stands: Standing | None, zone: tzinfo, *, checkpoints: bool) -> str:
     """What was looked at, and no more: the whole chain is for `audit verify`."""
-    if stands is None or stands.broken or not stands.checked:
+    if stands is None or not stands.is_sound or not stands.checked:
         return ""
     which = "" if stands.checked == stands.shown else f" of the newest {stands.checked}"
+    if not (which or stands.gapless):
+        which = " of what is shown"
     text = " Its hash holds" if stands.checked == stands.shown == 1 else f" The hashes{which} hold"
     them = "it" if stands.checked == 1 else "them"
     if stands.checkpoint is not None:

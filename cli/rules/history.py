@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentinel_core.cli.app import App, output_options, pass_app
-from sentinel_core.cli.exits import CommandError
+from sentinel_core.cli.exits import CommandError, Exit
 from sentinel_core.cli.moments import local
 from sentinel_core.cli.output import View, table
 from sentinel_core.cli.rules.diff import Difference, change_lines, compare
@@ -95,8 +95,14 @@ def history(app: App, store: str | None, kind: Kind | None, limit: int, before: 
         numbers = [number for number in sorted(revisions, reverse=True) if before is None or number < before]
         with app.out.waiting("reading the rules of each revision"):
             entries = list(_entries(revisions, item, numbers[:limit], patch=patch))
+            stands = revisions.stands(numbers[:limit])
     app.out.show(_view(entries, patch=patch))
     _say_what_is_left(app, revisions, entries, len(numbers))
+    if stands is not None and not stands.is_sound:
+        from sentinel_core.cli.audit.stands import say_tampered
+
+        say_tampered(app, stands)
+        raise click.exceptions.Exit(Exit.ERROR)
 
 
 def _say_what_is_left(app: App, revisions: Past, entries: Sequence[Entry], found: int) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sentinel_core.audit.errors import StoreUnavailable
     from sentinel_core.audit.event import Event
     from sentinel_core.audit.query.told import Told
+    from sentinel_core.audit.standing import Standing
     from sentinel_core.audit.store.contract import AuditStore, EventHead
     from sentinel_core.audit.verify import Promise
 
@@ -127,13 +128,21 @@ class Past(Mapping[int, Revision]):
                 provenance = (decode(event.data) or (provenance, None))[0]
         return replace(line.revision, texts=_texts(self._item, sets), provenance=provenance)
 
+    def stands(self, numbers: Sequence[int]) -> Standing | None:
+        """How far the events of these revisions can be relied on; None where there is no audit store."""
+        from sentinel_core.audit.standing import standing
+
+        told = [self.lines[number].told for number in numbers]
+        heads = [head for each in told if each is not None for head in each.heads.values()]
+        return standing(self.audit, heads, self._promises) if self.audit and heads else None
+
     def _check(self, number: int, head: EventHead) -> None:
         """Raises CommandError for an event that is not what its hash in the chain says: its digest may be as new as its
         rules."""
         from sentinel_core.audit.standing import standing
 
         stands = standing(self.audit, [head], self._promises) if self.audit else None
-        if stands is not None and (stands.broken or not stands.checked):
+        if stands is not None and (not stands.is_sound or not stands.checked):
             raise CommandError(
                 f"revision {number} would come from event {head.id}, and that is not as it was written: the audit "
                 "store was tampered with, or is damaged",

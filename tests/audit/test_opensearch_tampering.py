@@ -20,7 +20,9 @@ from sentinel_core.audit.checkpoints import append, read, signed
 from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.signing import SigningKey
+from sentinel_core.audit.standing import standing
 from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, LISTS, NUMBER, PREVIOUS, ROWS, computed, key
+from sentinel_core.audit.store.contract import Query
 from sentinel_core.audit.store.opensearch import OpenSearchStore
 from sentinel_core.audit.verify import Promise, verify
 from tests.services.opensearch import OpenSearch
@@ -134,6 +136,46 @@ def test_a_bit_of_any_member_of_a_document_is_found_at_its_number(filled: OpenSe
         forger.edit(5, **{name: before.get(name, ...)})
     assert found(filled) == []
     assert len(COLUMNS) == len(FIELDS)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"@timestamp": ["2026-11-25T06:30:05.123Z"]}, {FIELDS["author"]: ["x"]}, {FIELDS["id"]: ["x"]}, {ROWS: "x"},
+        {DATA: ...}, {HASH: "AB" * 32}, {HASH: ["x"]}, {FIELDS["initial"]: "true"},
+    ],
+)  # fmt: skip
+def test_a_document_that_was_changed_hides_no_other(
+    filled: OpenSearchStore, forger: Forger, changed: dict[str, Any]
+) -> None:
+    forger.edit(5, **changed)
+    assert ("hash mismatch", 5, 5) in found(filled)
+    heads = [row.event for row in filled.query(Query(limit=100)).rows]
+    assert len({head.id for head in heads}) >= 9
+    stands = standing(filled, heads, {})
+    assert stands is not None
+    assert not stands.is_sound
+    assert len(filled.events(heads)) >= 11
+    assert len(filled.arrived(Query(limit=100)).rows) >= 11
+
+
+def test_a_hash_in_capitals_is_not_what_was_written(filled: OpenSearchStore, forger: Forger) -> None:
+    forger.edit(5, **{HASH: forger.documents()[4]["_source"][HASH].upper()})
+    assert found(filled) == [("hash mismatch", 5, 5)]
+
+
+def test_a_checkpoint_of_a_later_event_shows_a_chain_made_anew(filled: OpenSearchStore, forger: Forger) -> None:
+    heads = {head.source: head for head in filled.heads()}
+    seen = {name: Promise(name, head.number, head.hash, "2026-11-30T12:00:00.000Z") for name, head in heads.items()}
+    shown = [row.event for row in filled.query(Query(limit=100)).rows][-3:]
+    sound = standing(filled, shown, seen)
+    assert sound is not None
+    assert (sound.is_sound, sound.covered) == (True, sound.checked)
+    forger.edit(2, **{FIELDS["author"]: "mallory"})
+    forger.rechain()
+    forged = standing(filled, shown, seen)
+    assert forged is not None
+    assert forged.contradicted is not None
 
 
 @pytest.mark.parametrize(

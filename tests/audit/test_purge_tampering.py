@@ -53,7 +53,15 @@ IN_THE_STORE: dict[str, tuple[tuple[str, ...], Found]] = {
         (f"DELETE FROM events WHERE type = '{PURGED}'", f"DELETE FROM chains WHERE source = '{RECORDS}'"),
         [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
     ),
-    "which event the record is": (("DELETE FROM purges",), [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)]),
+    "which event the record is": (
+        ("DELETE FROM purges",),
+        [
+            ("altered record", SOURCE, 0, 0),
+            ("altered record", OTHER, 0, 0),
+            ("gap", SOURCE, 1, 5),
+            ("truncated after", OTHER, 0, 0),
+        ],
+    ),
     "which event the record is, to another one": (
         ("UPDATE purges SET event = 6",),
         [("hash mismatch", SOURCE, 0, 0), ("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],

@@ -55,15 +55,21 @@ def test_what_is_sound_ends_with_0(place: Path, sentinelctl: Run) -> None:
 
 
 def test_what_was_tampered_with_ends_with_2_and_names_kind_source_and_numbers(place: Path, sentinelctl: Run) -> None:
+    sentinelctl("audit", "checkpoint")
     execute(place, "UPDATE events SET author = 'li' WHERE number = 2")
     ended = sentinelctl("audit", "verify")
     assert ended.code == 2
-    assert ended.out == "! hash mismatch 2 of /prod/x  is not what was written\n"
-    assert ended.err.endswith("Tampered with: 1 finding in 3 events of 1 source, 0 checkpoints.\n")
+    told = "! hash mismatch 2 of /prod/x  is not what was written: event event-0001, 2026-11-25T06:30:00.000Z\n"
+    assert ended.out == told
+    assert ended.err == (
+        "Tampered with: 1 finding in 3 events of 1 source, 1 checkpoint.\n"
+        "next: keep a copy of the store as evidence; sentinelctl audit show event-0001\n"
+    )
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "ndjson", "name", "wide"])
 def test_the_exit_code_does_not_depend_on_the_output(place: Path, sentinelctl: Run, form: str) -> None:
+    sentinelctl("audit", "checkpoint")
     assert sentinelctl("audit", "verify", "-o", form).code == 0
     execute(place, "DELETE FROM events WHERE number = 2")
     ended = sentinelctl("audit", "verify", "-o", form)
@@ -73,7 +79,7 @@ def test_the_exit_code_does_not_depend_on_the_output(place: Path, sentinelctl: R
         document = json.loads(ended.out)
         assert (document["sound"], document["events"]) == (False, 2)
         told = {"kind": "gap", "source": "/prod/x", "number": 2, "last": 2, "text": "is missing"}
-        assert document["findings"] == [told]
+        assert document["findings"] == [told | {"id": None, "time": None, "resource": None}]
 
 
 def test_an_auditor_needs_the_public_half_alone(place: Path, sentinelctl: Run) -> None:
@@ -99,9 +105,66 @@ def test_without_checkpoints_it_says_what_cannot_be_told(place: Path, sentinelct
     assert "openssl genpkey" in refused.err
 
 
-def test_a_file_of_checkpoints_that_is_gone_is_told(place: Path, sentinelctl: Run) -> None:
+@pytest.mark.parametrize("content", [None, "", "\n"])
+def test_a_file_of_checkpoints_that_the_settings_name_must_hold_one(
+    place: Path, sentinelctl: Run, content: str | None
+) -> None:
+    sentinelctl("audit", "checkpoint")
+    assert sentinelctl("audit", "verify").code == 0
+    (place / "checkpoints.ndjson").unlink()
+    if content is not None:
+        (place / "checkpoints.ndjson").write_text(content)
     ended = sentinelctl("audit", "verify")
-    assert "checkpoints.ndjson is not there" in ended.err
+    assert ended.code == 2
+    assert "no checkpoint" in ended.out
+    if content != "\n":
+        assert "nobody has signed yet, or it was taken away" in ended.out
+        assert "next: sentinelctl audit checkpoint" in ended.err
+
+
+def test_a_store_without_events_needs_no_checkpoint(place: Path, sentinelctl: Run) -> None:
+    for table in ("events", "bodies", "changes", "chains", "sightings"):
+        execute(place, f"DELETE FROM {table}")  # noqa: S608  own names
+    assert sentinelctl("audit", "verify").code == 0
+
+
+def test_another_key_is_one_clear_error(place: Path, sentinelctl: Run) -> None:
+    for _ in range(3):
+        sentinelctl("audit", "checkpoint")
+        add(place, f"another-{len((place / 'checkpoints.ndjson').read_text().splitlines())}")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "other.key"], cwd=place, check=True)
+    ended = sentinelctl("audit", "verify", "--key", "other.key")
+    assert (ended.code, ended.out) == (78, "")
+    assert "none of the 3 checkpoints in " in ended.err
+    assert "is signed with" in ended.err
+
+
+CHANGED_LINES: dict[str, dict[str, object]] = {
+    "a number without end": {"number": float("inf")},
+    "a number that is a text": {"number": "3"},
+    "a number that is none": {"number": True},
+    "a source that is none": {"source": 7},
+    "a time that is none": {"time": "x"},
+    "a time without a zone": {"time": "2026-11-25T06:30:00"},
+    "a hash that is too short": {"hash": "00"},
+}
+
+
+@pytest.mark.parametrize("how", CHANGED_LINES)
+def test_a_line_that_is_no_checkpoint_is_a_finding_and_blinds_nobody(place: Path, sentinelctl: Run, how: str) -> None:
+    sentinelctl("audit", "checkpoint")
+    path = place / "checkpoints.ndjson"
+    line = json.loads(path.read_text())
+    path.write_text(path.read_text() + json.dumps(line | CHANGED_LINES[how]).replace("Infinity", "1e999") + "\n")
+    ended = sentinelctl("audit", "verify")
+    assert ended.code == 2
+    assert "! bad signature  line 2 of checkpoints.ndjson is no checkpoint" in ended.out
+    assert "unexpected" not in sentinelctl("audit", "who", "pay").err
+
+
+def add(place: Path, name: str) -> None:
+    data = json.dumps({"environment": "prod"}).encode()
+    SqliteStore(place / "audit.db").ingest([Event(name, "/prod/x", "some.type", "flow", AT, data)])
 
 
 @pytest.mark.parametrize("content", ["", "x", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"])

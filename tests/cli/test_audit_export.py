@@ -18,6 +18,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.events import Event, parse_event
 from sentinel_core.audit.export import paging
 from sentinel_core.audit.export.lines import _line, _text, ndjson
@@ -256,12 +257,16 @@ def test_an_export_that_fails_on_the_way_leaves_nothing(
     store: SqliteStore, sentinelctl: Run, here: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paging, "PAGE", 1)
-    store.ingest([event(9, ("count", 1, 2))])
-    with store._database.write() as connection:
-        connection.execute("UPDATE changes SET old = CAST(x'ff41' AS TEXT) WHERE event = 6")
-    before = sorted(path.name for path in here.iterdir())
+    arrived, asked = SqliteStore.arrived, iter(range(3))
+
+    def locked(self: SqliteStore, of: Query) -> Page:
+        if next(asked) == 2:
+            raise StoreUnavailable("locked")
+        return arrived(self, of)
+
+    monkeypatch.setattr(SqliteStore, "arrived", locked)
     assert sentinelctl("audit", "export", "-o", f"all.{form}").code == 69
-    assert sorted(path.name for path in here.iterdir()) == before
+    assert list(here.glob("*all*")) == []
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])

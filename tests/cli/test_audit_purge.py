@@ -58,7 +58,7 @@ def test_a_segment_that_was_tampered_with_ends_with_2(months: Path, sentinelctl:
     assert sentinelctl("audit", "verify").code == 0
     ended = sentinelctl("audit", "verify", "--segments", "segments")
     assert ended.code == 2
-    assert f"! bad segment   {path.name} is not as it was sealed" in ended.out
+    assert f"! bad segment  {path.name} is not as it was sealed" in ended.out
 
 
 def test_the_time_must_be_one(months: Path, sentinelctl: Run) -> None:
@@ -67,6 +67,7 @@ def test_the_time_must_be_one(months: Path, sentinelctl: Run) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_told(months: Path, sentinelctl: Run) -> None:
+    sentinelctl("audit", "checkpoint")
     ended = sentinelctl("audit", "purge", "--before", "2026-06-01", "--to", "/proc/none", "--yes")
     assert ended.code == 2
     assert "\n  next: give --to a folder that this user may write" in ended.err

@@ -230,7 +230,10 @@ def test_an_event_that_was_altered_brings_nothing_back(forgetful: Project, senti
     refused = sentinelctl("rules", "rollback", "--to", "1", "--yes")
     assert refused.code == Exit.ERROR
     assert "are not what its digest says" in refused.err
-    assert [each["number"] for each in listed(sentinelctl)] == [4, 3, 2, 1]
+    told = sentinelctl("rules", "history", "-o", "json")
+    assert [each["number"] for each in json.loads(told.out)["revisions"]] == [4, 3, 2, 1]
+    assert told.code == Exit.ERROR
+    assert "TAMPERED WITH" in told.err
 
 
 FORGED = [{"resource": "payment_invoke", "grade": 1, "count": 9999}, {"resource": "evil", "grade": 1, "count": 1}]

@@ -1,0 +1,49 @@
+"""What answers say of the evidence that they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sentinel_core.audit.checkpoints import newest
+from sentinel_core.audit.event import Event
+from sentinel_core.audit.standing import Standing, standing
+from sentinel_core.audit.store.contract import HEAD, AuditStore, EventHead
+from sentinel_core.cli.app import App
+from sentinel_core.cli.audit.common import SHORT_ID
+from sentinel_core.cli.text import Styled, plural, visible
+
+IDS_SHOWN = 10
+
+
+def stands_of(app: App, store: AuditStore, shown: Iterable[EventHead]) -> Standing | None:
+    """How far these events can be relied on, with the checkpoints of the settings."""
+    file = app.settings.audit.checkpoints
+    return standing(store, shown, newest(Path(file)) if file else {})
+
+
+def head_of(event: Event) -> EventHead:
+    """As much of it as it takes to ask for its link."""
+    told = dict.fromkeys(HEAD, None) | dict.fromkeys(("initial", "late", "observed"), False)
+    names = ("id", "source", "type", "subject", "time")
+    return EventHead(**told | {name: getattr(event, name) for name in names})  # type: ignore[arg-type]  # by name
+
+
+def say_tampered(app: App, stands: Standing | None) -> bool:
+    """Tells what was found, if anything; whether it was."""
+    if stands is None or stands.is_sound:
+        return False
+    told = []
+    if stands.contradicted is not None:
+        told.append(f"another chain than the one that the checkpoint of {stands.contradicted} saw")
+    if stands.missing:
+        told.append(f"{plural(stands.missing, 'event')} missing between those that are shown")
+    if stands.unfound:
+        unfound = ", ".join(visible(each[:SHORT_ID]) for each in stands.unfound[:IDS_SHOWN])
+        told.append(f"{unfound} in the chain, and no index leads to it")
+    if stands.broken:
+        ids = [visible(each[:SHORT_ID]) for each in stands.broken]
+        left = f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""
+        told.append(f"{', '.join(ids[:IDS_SHOWN])}{left} not as written")
+    app.out.say(Styled(f"TAMPERED WITH: {'; '.join(told)}; sentinelctl audit verify tells more.", "red"))
+    return True
