@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, START, link_new
-from sentinel_core.audit.event import RuleApplied
-from sentinel_core.audit.indexing import Columns, Indexed
+from sentinel_core.audit.event import Event, RuleApplied
+from sentinel_core.audit.indexing import Columns, Indexed, read_columns
 from sentinel_core.audit.store._packing import pack
 from sentinel_core.audit.store.contract import EventHead
 
@@ -49,18 +49,14 @@ def may_fold(told: Columns | EventHead) -> bool:
     return bool(told.observed) and told.type != RuleApplied.TYPE
 
 
-Read = tuple[Columns, Sequence[Indexed], bytes]
-"""An event as it is to be stored: its columns, its rows, its canonical data."""
-
-
 class Writer:
     """One batch in one write transaction: what it reads of the file stays true until the commit."""
 
-    def __init__(self, connection: sqlite3.Connection, batch: Sequence[Read]) -> None:
+    def __init__(self, connection: sqlite3.Connection, batch: Sequence[Event]) -> None:
         self._connection = connection
-        names = json.dumps([(columns.id, columns.source) for columns, _, _ in batch])
+        names = json.dumps([(event.id, event.source) for event in batch])
         self._known = {(name, source): seq for name, source, seq in connection.execute(_KNOWN, (names,))}
-        sources = json.dumps(sorted({columns.source for columns, _, _ in batch}))
+        sources = json.dumps(sorted({event.source for event in batch}))
         self._heads = {source: (number, made) for source, number, made in connection.execute(_HEADS, (sources,))}
         self._last = int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
         self._events: list[tuple[Any, ...]] = []
@@ -69,14 +65,14 @@ class Writer:
         self._sightings: list[tuple[int, str, int]] = []
         self.new = 0
 
-    def add(self, read: Read) -> None:
-        """A new event with its link; of one that is known only the sighting."""
-        columns = read[0]
+    def add(self, event: Event) -> None:
+        """A new event with its link; of one that is known only the sighting. Raises EventRefused."""
+        columns, indexed, data = read_columns(event)
         seq: int | None = self._known.get((columns.id, columns.source))
         if seq is None and may_fold(columns):
             seq = self._fold(columns)
         if seq is None:
-            seq = self._append(*read)
+            seq = self._append(columns, indexed, data)
         self._sightings.append((seq, columns.instance or "", columns.time))
 
     def flush(self) -> None:

@@ -116,11 +116,21 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """An event that the store will never take."""
+
+    place: int
+    """In its batch, from 0: an id may be that of another event too."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ingested:
     """What became of a batch."""
 
     new: int
     duplicate: int
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +145,9 @@ class AuditStore(Protocol):
     """All methods are safe from any thread, block, and raise StoreUnavailable."""
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
-        """Durable as a whole when it returns, or not at all. An event known by (source, id) counts as duplicate and
-        adds only a sighting. Raises EventRefused for an event that can never be taken."""
+        """Durable when it returns; where it raises, none of the batch is, or a repeat stores the rest. An event known
+        by (source, id) counts as duplicate and adds only a sighting. Each is judged by itself: one that can never be
+        taken is told in `refused` and leaves the others alone."""
 
     def query(self, query: Query) -> Page:
         """Rows in falling order of (time, arrival). Raises QueryInvalid for a cursor that is none."""

@@ -15,7 +15,14 @@ from typing import Any
 
 from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
-from sentinel_core.audit.errors import QueryInvalid, StoreDenied, StoreMisconfigured, StoreMissing, StoreUnavailable
+from sentinel_core.audit.errors import (
+    EventRefused,
+    QueryInvalid,
+    StoreDenied,
+    StoreMisconfigured,
+    StoreMissing,
+    StoreUnavailable,
+)
 from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.indexing import read_event
 from sentinel_core.audit.retention.contract import Ends, Expired
@@ -27,6 +34,7 @@ from sentinel_core.audit.store._os_layout import (
     FIELDS,
     LAYOUT,
     Names,
+    check,
     head_of,
     key,
     row_of,
@@ -41,7 +49,7 @@ from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
 from sentinel_core.audit.store._os_write import Writer
-from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
+from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Refused, Row, Sighting, StoreCondition
 from sentinel_core.audit.store.sqlite import SHORTEST_ID
 
 _MOST_EVENTS = 1000
@@ -80,7 +88,15 @@ class OpenSearchStore:
         rest. One thread at a time; any number of processes."""
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
-        batch = [Read(*read_event(event)) for event in events]
+        batch: list[Read] = []
+        refused: list[Refused] = []
+        for place, event in enumerate(events):
+            try:
+                read = Read(*read_event(event))
+                check(*read)
+                batch.append(read)
+            except EventRefused as refusal:
+                refused.append(Refused(place, refusal.reason))
         if self._process != os.getpid():  # another thread may have held it when this process was forked
             self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
         with self._lock:
@@ -88,7 +104,7 @@ class OpenSearchStore:
                 self._prepare()
                 self._writer = Writer(self._client, self._names)
             self._wrote = True
-            return self._writer.write(batch)
+            return replace(self._writer.write(batch), refused=tuple(refused))
 
     def _prepare(self) -> None:
         for name, template in templates(self._names).items():
@@ -303,7 +319,7 @@ class OpenSearchStore:
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
         decide(self._client, self._names, event, after)
-        self.ingest([event])
+        self._record(event)
 
     def expired(self, before: datetime, *, future: datetime | None = None) -> Expired:
         """See `PurgingStore`."""
@@ -318,8 +334,12 @@ class OpenSearchStore:
         """See `PurgingStore`. First the record goes into its chain, where a purge was cut off before it did."""
         decided = read_last(self._client, self._names).event
         if decided is not None:
-            self.ingest([decided])
+            self._record(decided)
         yield from remove(self._client, self._names, ends)
+
+    def _record(self, event: Event) -> None:
+        for refused in self.ingest([event]).refused:
+            raise EventRefused(event.id, refused.reason)
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""

@@ -17,9 +17,8 @@ from typing import Any
 from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
+from sentinel_core.audit.errors import EventRefused, PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event, restore_event, storable
-from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
 from sentinel_core.audit.store._layout import APPLICATION_ID, MIGRATIONS
@@ -29,7 +28,17 @@ from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked
 from sentinel_core.audit.store._walk import HEADS, walk
 from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
 from sentinel_core.audit.store._write import Writer
-from sentinel_core.audit.store.contract import END, EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
+from sentinel_core.audit.store.contract import (
+    END,
+    EventHead,
+    Ingested,
+    Page,
+    Query,
+    Refused,
+    Row,
+    Sighting,
+    StoreCondition,
+)
 
 SHORTEST_ID = 8
 
@@ -82,13 +91,16 @@ class SqliteStore:
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
-        batch = [read_columns(event) for event in events]
+        refused: list[Refused] = []
         with self._database.write() as connection:
-            writer = Writer(connection, batch)
-            for read in batch:
-                writer.add(read)
+            writer = Writer(connection, events)
+            for place, event in enumerate(events):
+                try:
+                    writer.add(event)
+                except EventRefused as refusal:
+                    refused.append(Refused(place, refusal.reason))
             writer.flush()
-        return Ingested(writer.new, len(batch) - writer.new)
+        return Ingested(writer.new, len(events) - writer.new - len(refused), tuple(refused))
 
     def heads(self) -> Sequence[Head]:
         """See `ChainedStore`."""
@@ -118,13 +130,12 @@ class SqliteStore:
 
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
-        read = read_columns(event)
         with self._database.write() as connection:
             found = connection.execute(LAST_PURGE).fetchone()
             if (found and found[0]) != (after and after.id):
                 raise PurgeFailed(OVERTAKEN, next_step="run it again")
-            writer = Writer(connection, [read])
-            writer.add(read)
+            writer = Writer(connection, [event])
+            writer.add(event)
             writer.flush()
             connection.execute(RECORD, (event.id, event.source))
 
