@@ -46,6 +46,7 @@ from sentinel_core.audit.store._os_linked import links
 from sentinel_core.audit.store._os_purge import decide, expired, linked, read_last, remove
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
+from sentinel_core.audit.store._os_same import differing
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
 from sentinel_core.audit.store._os_write import Writer
@@ -89,12 +90,14 @@ class OpenSearchStore:
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
         batch: list[Read] = []
+        places: list[int] = []
         refused: list[Refused] = []
         for place, event in enumerate(events):
             try:
                 read = Read(*read_event(event))
                 check(*read)
                 batch.append(read)
+                places.append(place)
             except EventRefused as refusal:
                 refused.append(Refused(place, refusal.reason))
         if self._process != os.getpid():  # another thread may have held it when this process was forked
@@ -104,7 +107,12 @@ class OpenSearchStore:
                 self._prepare()
                 self._writer = Writer(self._client, self._names)
             self._wrote = True
-            return replace(self._writer.write(batch), refused=tuple(refused))
+            done = self._writer.write(batch)
+        if done.duplicate:
+            others = differing(self._client, self._names, batch)
+            refused += [Refused(places[number], reason) for number, reason in others.items()]
+            done = replace(done, duplicate=done.duplicate - len(others))
+        return replace(done, refused=tuple(refused))
 
     def _prepare(self) -> None:
         for name, template in templates(self._names).items():

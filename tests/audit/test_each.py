@@ -19,7 +19,7 @@ from sentinel_core.audit.event import Event, parse_event
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.store import StorePublisher
-from sentinel_core.audit.store.contract import AuditStore, Ingested
+from sentinel_core.audit.store.contract import AuditStore, Ingested, Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 from sentinel_core.audit.verify import verify
 
@@ -168,3 +168,49 @@ def test_what_is_larger_than_any_event_is_told_at_reading(monkeypatch: pytest.Mo
     monkeypatch.setattr("sentinel_core.audit.event.MAX_BYTES", 1000)
     with pytest.raises(EventInvalid, match="longer than 0 MiB"):
         parse_event(json.dumps(document(author="x" * 1000)))
+
+
+TELLERS = {"instance": "i-2", "app": "other", "timestamp": 7, "late": True, "channel": "poll"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"author": "chen"}, "author"),
+        ({"author": None}, None),
+        ({"environment": "dev"}, "environment"),
+        ({"newDigest": "other"}, "new digest"),
+        ({"message": "it was ***"}, None),
+        ({"changes": []}, "changes"),
+        ({"changes": [{**document()["data"]["changes"][0], "new": 3}]}, "changes"),
+        ({"changes": [{**document()["data"]["changes"][0], "new": "hmac:ab:cd"}]}, None),
+    ],
+)
+def test_what_comes_under_a_known_id_and_tells_another_thing_is_refused(
+    store: AuditStore, changed: dict[str, Any], word: str | None
+) -> None:
+    first = document(author="mallory", environment="prod", newDigest="d", message="m", timestamp=5)
+    other = document(**{**first["data"], **changed, **TELLERS})
+    later = document("aaaaaaa1", "/s")
+    events = [parse_event(json.dumps(each)) for each in (first, other, later)]
+    for batch in (events, events):
+        done = ingest_each(store, batch)
+        said = [(each.place, each.reason) for each in done.refused]
+        if word is None:
+            assert said == []
+        else:
+            ((place, reason),) = said
+            assert (place, word in reason) == (1, True)
+        assert done.new + done.duplicate + len(said) == 3
+    found = store.get("aaaaaaa0")
+    assert found is not None
+    assert found.payload["author"] == "mallory"
+    assert store.count() == 2
+
+
+def test_a_known_id_is_compared_whatever_month_it_claims(store: AuditStore) -> None:
+    first, other = document(author="chen"), document(author="mallory") | {"time": "2031-01-01T00:00:00Z"}
+    assert ingest_each(store, [parse_event(json.dumps(first))]).new == 1
+    list(store.query(Query()).rows)
+    (refused,) = ingest_each(store, [parse_event(json.dumps(other))]).refused
+    assert "author is another" in refused.reason
