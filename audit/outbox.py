@@ -137,6 +137,12 @@ class Outbox:
         time = self._one("SELECT (SELECT time FROM events WHERE state = 0 ORDER BY seq LIMIT 1)")
         return None if time is None else from_milliseconds(time)
 
+    def last_sent(self) -> Event | None:
+        """The newest event that was delivered, as long as it is kept."""
+        with self._database.read() as connection:
+            row = connection.execute(_SELECT_SENT).fetchone()
+        return row and _event(row)
+
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()
@@ -148,6 +154,7 @@ class Outbox:
 
 _COLUMNS = "SELECT id, source, type, subject, time, data, reason FROM events "
 _SELECT_WAITING = _COLUMNS + "WHERE state = 0 ORDER BY seq LIMIT ?"
+_SELECT_SENT = _COLUMNS + "WHERE state = 1 ORDER BY seq DESC LIMIT 1"
 _SELECT_PARKED = _COLUMNS + "WHERE state = 2 ORDER BY seq LIMIT ?"
 
 _FORGET = """

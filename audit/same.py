@@ -1,4 +1,4 @@
-"""Whether what comes under a known id and source tells of the same: ids are computed, so anybody may have been first."""
+"""Whether what comes under a known id and source tells of the same. Ids are computed: anybody may have been first."""
 
 from __future__ import annotations
 

@@ -152,8 +152,9 @@ class AuditStore(Protocol):
     def query(self, query: Query) -> Page:
         """Rows in falling order of (time, arrival). Raises QueryInvalid for a cursor that is none."""
 
-    def get(self, event_id: str) -> Event | None:
-        """The whole event, by its id or a beginning of it that is unique (8 characters or more)."""
+    def get(self, event_id: str, source: str | None = None) -> Event | None:
+        """The whole event, by its id or a beginning of it that is unique (8 characters or more); an id that is whole
+        goes before those that begin with it. With `source` only the event of this very id."""
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """Changes of all kinds by the same revision, commit or plan, the event's own included, oldest first."""

@@ -17,7 +17,6 @@ from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import (
     EventRefused,
-    QueryInvalid,
     StoreDenied,
     StoreMisconfigured,
     StoreMissing,
@@ -51,7 +50,7 @@ from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
 from sentinel_core.audit.store._os_write import Writer
 from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Refused, Row, Sighting, StoreCondition
-from sentinel_core.audit.store.sqlite import SHORTEST_ID
+from sentinel_core.audit.store.sqlite import check_id, is_one
 
 _MOST_EVENTS = 1000
 """Looked at in one search."""
@@ -148,16 +147,15 @@ class OpenSearchStore:
                     return Page(tuple(row for row, _ in found[:-1]), cursor(found[-2][1]))
         return Page(tuple(row for row, _ in found), None)
 
-    def get(self, event_id: str) -> Event | None:
+    def get(self, event_id: str, source: str | None = None) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
-        if len(event_id) < SHORTEST_ID:
-            raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
-        hits = self._hits({"query": {"prefix": {FIELDS["id"]: storable(event_id)}}, "size": 2})
-        if len(hits) > 1:
-            raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
-        if not hits:
-            return None
-        return self._whole(hits[0]["_source"])
+        check_id(event_id, source)
+        whole = {FIELDS["id"]: storable(event_id)} | ({} if source is None else {FIELDS["source"]: source})
+        terms = [{"term": {name: text}} for name, text in whole.items()]
+        hits = self._hits({"query": {"bool": {"filter": terms}}, "size": 2})
+        if not hits and source is None:
+            hits = self._hits({"query": {"prefix": {FIELDS["id"]: storable(event_id)}}, "size": 2})
+        return self._whole(hits[0]["_source"]) if is_one(event_id, hits) else None
 
     def arrived(self, query: Query) -> Page:
         """See `ArrivalStore`; source by source, as there is no other order of arrival."""

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sentinel_core.audit.each import ingest_each
-from sentinel_core.audit.errors import EventInvalid, StoreUnavailable
+from sentinel_core.audit.errors import EventInvalid, QueryInvalid, StoreUnavailable
 from sentinel_core.audit.event import Event, parse_event
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.outbox import Outbox
@@ -214,3 +214,15 @@ def test_a_known_id_is_compared_whatever_month_it_claims(store: AuditStore) -> N
     list(store.query(Query()).rows)
     (refused,) = ingest_each(store, [parse_event(json.dumps(other))]).refused
     assert "author is another" in refused.reason
+
+
+def test_a_whole_id_finds_its_event_whatever_strangers_call_theirs(store: AuditStore) -> None:
+    mine = parse_event(json.dumps(document()))
+    store.ingest([parse_event(json.dumps(document("aaaaaaa0x", "/mallory"))), mine])
+    assert store.get("aaaaaaa0") == mine
+    store.ingest([replace(mine, source="/mallory")])
+    with pytest.raises(QueryInvalid, match="or its source"):
+        store.get("aaaaaaa0")
+    assert store.get("aaaaaaa0", mine.source) == mine
+    assert store.get("aaaaaaa0", "/nobody") is None
+    assert store.get("aaaa", mine.source) is None

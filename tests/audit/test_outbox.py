@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,15 @@ def _large(event: Event) -> Event:
 
 def _count(outbox: Outbox) -> int:
     return int(outbox._one("SELECT count(*) FROM events"))
+
+
+def test_events_of_one_id_and_two_sources_are_told_apart(outbox: Outbox, events: list[Event]) -> None:
+    mine, theirs = events[0], replace(events[0], source="/other")
+    outbox.append([mine, theirs])
+    outbox.mark_sent([mine])
+    assert (outbox.pending(), outbox.last_sent()) == ([theirs], mine)
+    outbox.park(theirs, "odd")
+    outbox.unpark(mine)
+    assert outbox.pending() == []
+    outbox.unpark(theirs)
+    assert outbox.pending() == [theirs]
