@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sentinel_core.audit.query.zones import zone_named
+from sentinel_core.audit.query.zones import shown_in, zone_named
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SIGNS, opened, value, zone_option
 from sentinel_core.cli.exits import CommandError
@@ -24,10 +24,11 @@ _FACTS = (
 
 @click.command()
 @click.argument("event_id", metavar="ID", type=WORDS)
+@click.option("--source", type=WORDS, metavar="NAME", help="Its source, where events of several have this id.")
 @zone_option
 @output_options
 @pass_app
-def show(app: App, event_id: str, zone: str | None) -> None:
+def show(app: App, event_id: str, source: str | None, zone: str | None) -> None:
     """One change whole: every fact, the patch, and the inverse that would undo it.
 
     \b
@@ -37,7 +38,7 @@ def show(app: App, event_id: str, zone: str | None) -> None:
     ID as `audit query` and `audit who` print it; its first 8 characters are enough where they are unique.
     """
     with opened(app) as store:
-        event = store.get(event_id)
+        event = store.get(event_id, source)
     if event is None:
         raise CommandError(
             f"there is no event {event_id} in the audit store",
@@ -46,7 +47,7 @@ def show(app: App, event_id: str, zone: str | None) -> None:
     document = json.loads(event.to_json())
     patch = document["data"].get("changes") or []
     inverse = [_inverse(change) for change in reversed(patch)]
-    when = event.time.astimezone(zone_named(zone))
+    when = shown_in(event.time, zone_named(zone))
     app.out.show(_view(document, patch, inverse, f"{when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {when:%z}"))
 
 
@@ -54,7 +55,7 @@ def _inverse(change: Mapping[str, Any]) -> dict[str, Any]:
     """The change that takes this one back."""
     return {
         **change,
-        "action": _INVERSE.get(change["action"], change["action"]),
+        "action": _INVERSE.get(str(change.get("action")), change.get("action")),
         "old": change.get("new"),
         "new": change.get("old"),
     }
@@ -89,11 +90,9 @@ def _view(
 
 
 def _line(change: Mapping[str, Any]) -> Sequence[Span]:
-    sign = SIGNS.get(change["action"], change["action"])
+    action, rule, field = (value(change.get(name)) for name in ("action", "rule", "field"))
+    old, new = (change.get(name) for name in ("old", "new"))
+    sign = SIGNS.get(action, action)
     if change.get("field") is None:
-        return (
-            "  ",
-            sign,
-            f" {change['rule']}  {value(change['new'] if change['action'] == 'add' else change['old'])}",
-        )
-    return ("  ", sign, f" {change['rule']}  {change['field']}  {value(change['old'])} → {value(change['new'])}")
+        return ("  ", sign, f" {rule}  {value(new if action == 'add' else old)}")
+    return ("  ", sign, f" {rule}  {field}  {value(old)} → {value(new)}")
