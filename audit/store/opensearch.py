@@ -155,7 +155,8 @@ class OpenSearchStore:
         hits = self._hits({"query": {"bool": {"filter": terms}}, "size": 2})
         if not hits and source is None:
             hits = self._hits({"query": {"prefix": {FIELDS["id"]: storable(event_id)}}, "size": 2})
-        return self._whole(hits[0]["_source"]) if is_one(event_id, hits) else None
+        names = [(str(hit["_source"].get(FIELDS["id"])), str(hit["_source"].get(FIELDS["source"]))) for hit in hits]
+        return self._whole(hits[0]["_source"]) if is_one(event_id, names) else None
 
     def arrived(self, query: Query) -> Page:
         """See `ArrivalStore`; source by source, as there is no other order of arrival."""

@@ -75,10 +75,13 @@ def check_id(event_id: str, source: str | None) -> None:
         raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
 
 
-def is_one(event_id: str, found: Sequence[object]) -> bool:
-    """Whether anything was found. Raises QueryInvalid where several events were."""
+def is_one(event_id: str, found: Sequence[tuple[str, str]]) -> bool:
+    """Whether there is an event, of ids and sources that were found. Raises QueryInvalid where there are several."""
+    if len(found) > 1 and found[0][0] == found[1][0] == storable(event_id):
+        sources = " and ".join(repr(source) for _, source in found)
+        raise QueryInvalid(f"events of several sources have the id {event_id!r}; give the source too ({sources} do)")
     if len(found) > 1:
-        raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id, or its source")
+        raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
     return bool(found)
 
 
@@ -201,7 +204,7 @@ class SqliteStore:
         found = self._all(f"{_GET} WHERE e.id = ?1 AND (?2 IS NULL OR e.source = ?2) LIMIT 2", [begun, source])
         if not found and source is None:
             found = self._all(f"{_GET} WHERE e.id >= ? AND e.id < ? LIMIT 2", [begun, f"{begun}\U0010ffff"])
-        return _event(found[0]) if is_one(event_id, found) else None
+        return _event(found[0]) if is_one(event_id, [each[:2] for each in found]) else None
 
     def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
         """See `ArrivalStore`."""
