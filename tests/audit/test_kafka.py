@@ -18,7 +18,7 @@ import pytest
 
 from sentinel_core import Engine
 from sentinel_core.applied_events import AppliedEvents
-from sentinel_core.audit.errors import EventRefused, PublisherUnavailable, StoreUnavailable
+from sentinel_core.audit.errors import EventRefused, PublisherMisconfigured, PublisherUnavailable, StoreUnavailable
 from sentinel_core.audit.events import Event, RuleApplied, RuleChanged
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.ingest import Ingest
@@ -26,6 +26,7 @@ from sentinel_core.audit.kafka import clients
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.kafka.topics import make_topics
+from sentinel_core.audit.kafka.troubles import told
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.kafka import KafkaPublisher
 from sentinel_core.audit.query.grammar import parse_query
@@ -177,14 +178,14 @@ def test_an_event_that_is_too_large_for_the_topic_is_refused_by_name(target: Tar
 
     refused: list[str] = []
 
-    def told() -> bool:
+    def is_told() -> bool:
         try:
             publisher.publish(events)
         except EventRefused as error:
             refused.append(error.event_id)
         return bool(refused)
 
-    assert wait_until(told, 10)
+    assert wait_until(is_told, 10)
     assert refused == [events[0].id]
     publisher.close()
 
@@ -406,3 +407,11 @@ def test_a_fleet_that_sees_the_same_changes_tells_each_once_and_each_run_of_it(
     types = Counter(row.event.type for row in store.query(Query(limit=10_000)).rows)
     assert types == {RuleChanged.TYPE: steps, RuleApplied.TYPE: steps * fleet}
     assert len(store.query(parse_query("", now=datetime.now(UTC), zone=UTC).query(limit=1000)).rows) == steps
+
+
+def test_a_message_that_is_packed_by_a_codec_without_a_library_here_names_the_library(target: Target) -> None:
+    import kafka
+
+    reason = told(target, kafka.errors.UnsupportedCodecError("zstd"))
+    assert isinstance(reason, PublisherMisconfigured)
+    assert "install the library of its codec here" in str(reason)
