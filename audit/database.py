@@ -11,9 +11,10 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from sentinel_core.audit.errors import AuditError
 
@@ -52,11 +53,12 @@ class Database:
         read_only: bool = False,
         readable_from: int | None = None,
         busy_s: float | None = None,
+        functions: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
         """`readable_from`: the oldest layout that who only reads can do with (default: the newest alone).
 
-        `busy_s`: how long a call waits for another thread or process that holds the file, in all
-        (default: BUSY_TIMEOUT_S)."""
+        `functions`: what statements may call, each of one argument. `busy_s`: how long a call waits for another thread
+        or process that holds the file, in all (default: BUSY_TIMEOUT_S)."""
         self.path = path
         self._migrations = migrations
         self._application_id = application_id
@@ -64,6 +66,7 @@ class Database:
         self._read_only = read_only
         self._readable_from = len(migrations) if readable_from is None else readable_from
         self._busy_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
+        self._functions = functions or {}
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -122,7 +125,8 @@ class Database:
             # Not the file but what was to be written: trying again would never end.
             raise
         except (sqlite3.Error, OSError) as error:
-            raise self._failure(f"{self.path}: {_explain(error)}") from error
+            words = _FOLDER if self.path.is_dir() else _explain(error)
+            raise self._failure(f"{self.path}: {words}") from error
 
     def _current_locked(self, deadline: float) -> sqlite3.Connection:
         if self._connection is not None and self._file != _identity(self.path):
@@ -150,6 +154,9 @@ class Database:
             connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT_BYTES}")
             connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
             connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+            for name, function in self._functions.items():
+                connection.create_function(name, 1, function, deterministic=True)
+            self._version_locked(connection)  # before anything is written into a file of somebody else
             if not self._read_only:
                 connection.execute("PRAGMA journal_mode=WAL")
             self._migrate_locked(connection)
@@ -162,6 +169,8 @@ class Database:
         version = self._version_locked(connection)
         if version == len(self._migrations) or (self._read_only and version >= self._readable_from):
             return
+        if self._read_only and _is_empty(connection):
+            raise self._failure(f"{self.path}: empty; nothing was ever written to it. The first event makes it whole")
         if self._read_only:
             raise self._failure(f"{self.path}: its layout is older than this program's; open it once for writing")
         connection.execute("BEGIN IMMEDIATE")
@@ -180,7 +189,7 @@ class Database:
     def _version_locked(self, connection: sqlite3.Connection) -> int:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (owner,) = connection.execute("PRAGMA application_id").fetchone()
-        if version and owner != self._application_id:
+        if owner != self._application_id and (version or owner or not _is_empty(connection)):
             raise self._failure(f"{self.path}: this SQLite file holds something else; give another path")
         if version > len(self._migrations):
             raise self._failure(f"{self.path}: written by a newer version (layout {version}); upgrade this program")
@@ -241,6 +250,10 @@ def _migrate(connection: sqlite3.Connection, migration: Migration) -> None:
         connection.execute(statement)
 
 
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
+
+
 def _create(path: Path) -> None:
     """An empty file that only its owner reads (rules name customers), with its directory entry on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -275,6 +288,7 @@ def _explain(error: Exception) -> str:
     return _ADVICE.get(code, f"{error}")
 
 
+_FOLDER = "a folder; give the path of a file"
 _LOCKED = "locked by another process or thread for too long; end what holds it"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, what waits is written then",

@@ -45,8 +45,10 @@ class PublisherMisconfigured(PublisherUnavailable):
 class EventRefused(AuditError):
     """The receiver understood and will never take this event."""
 
-    def __init__(self, event_id: str, reason: str) -> None:
+    def __init__(self, event_id: str, reason: str, *, source: str | None = None) -> None:
         self.event_id = event_id
+        self.source = source
+        """Of the event, where another may have the same id."""
         self.reason = reason
         super().__init__(f"event {event_id} is refused: {reason}")
 

@@ -101,8 +101,10 @@ class EventSink(Protocol):
 def parse_event(content: bytes | str) -> Event:
     """Reads a structured CloudEvents document; data comes in canonical form where that is cheap.
 
-    Raises EventInvalid.
+    Raises EventInvalid, and so for all that a store cannot tell apart or hold.
     """
+    if len(content) > MAX_BYTES:
+        raise EventInvalid(f"longer than {MAX_BYTES >> 20} MiB, which no event is")
     try:
         document, is_plain = _document(content.encode(errors="surrogatepass") if isinstance(content, str) else content)
     except (ValueError, RecursionError) as error:
@@ -113,7 +115,9 @@ def parse_event(content: bytes | str) -> Event:
     data = document.get("data")
     if not all(isinstance(attribute, str) and attribute for attribute in attributes) or not isinstance(data, dict):
         raise EventInvalid("id, source, type, subject and time must be texts, data an object")
-    identity, source, kind_of_event, subject, time = (storable(str(attribute)) for attribute in attributes)
+    identity, source, kind_of_event, subject, time = map(str, attributes)
+    if problem := name_problem(identity, source, kind_of_event, subject):
+        raise EventInvalid(problem)
     try:
         at = whole_ms(datetime.fromisoformat(time))
     except (ValueError, OverflowError) as error:
@@ -128,6 +132,8 @@ def parse_event(content: bytes | str) -> Event:
     return event
 
 
+MAX_BYTES = 64 * 2**20
+"""Of one event as JSON; one of 10,000 rules with both lists has 4 MiB."""
 _MOST_KEPT = 16 * 1024
 """Characters: a batch holds a thousand events."""
 
@@ -145,6 +151,17 @@ def _document(content: bytes) -> tuple[Any, bool]:
 def restore_event(identity: str, source: str, kind_of_event: str, subject: str, at: datetime, data: bytes) -> Event:
     """An event from its parts, as the class of its type."""
     return _CLASSES.get(kind_of_event, Event)(identity, source, kind_of_event, subject, whole_ms(at), data)
+
+
+def name_problem(*names: str) -> str | None:
+    """Why texts cannot be what an event is known by; None where they can. Databases cut a text at NUL, and have no
+    other way to write half a surrogate pair than one that is the same for all."""
+    for name in names:
+        if "\0" in name:
+            return f"id, source, type and subject must not hold NUL, as {name[:40]!a} does"
+        if not name.isascii() and storable(name) != name:
+            return f"id, source, type and subject must be whole Unicode, which {name[:40]!a} is not"
+    return None
 
 
 def storable(text: str) -> str:

@@ -59,8 +59,8 @@ class Forwarder:
         self._thread: threading.Thread | None = None
         self._failures = 0
         self._last_error: str | None = None
-        self._suspect: tuple[str, int] | None = None
-        """Id of the event that is sent alone after an undocumented failure, and how often it failed alone."""
+        self._suspect: tuple[tuple[str, str], int] | None = None
+        """Id and source of the event that is sent alone after an undocumented failure, and how often it failed so."""
 
     def start(self) -> None:
         """Begins in the background; a second call does nothing."""
@@ -153,9 +153,10 @@ class Forwarder:
         try:
             acknowledged = self._publisher.publish(batch)
         except EventRefused as refusal:
-            if refusal.event_id not in {event.id for event in batch}:
+            refused = next((event for event in batch if _is(event, refusal)), None)
+            if refused is None:
                 raise
-            self._park(refusal.event_id, refusal.reason)
+            self._park(refused, refusal.reason)
             return True
         except AuditError:
             raise
@@ -171,22 +172,26 @@ class Forwarder:
 
     def _is_to_blame_locked(self, batch: Sequence[Event], error: Exception) -> bool:
         """After an undocumented failure: send one at a time, and park the one that fails again and again alone."""
-        first = batch[0].id
+        first = batch[0]
         failed_alone = 0 if len(batch) > 1 else 1
-        if self._suspect is not None and self._suspect[0] == first:
+        if self._suspect is not None and self._suspect[0] == (first.id, first.source):
             failed_alone += self._suspect[1]
-        self._suspect = (first, failed_alone)
+        self._suspect = ((first.id, first.source), failed_alone)
         if failed_alone < UNEXPECTED_BEFORE_PARKING:
             return False
         self._park(first, f"the publisher failed {failed_alone} times with it alone: {type(error).__name__}: {error}")
         self._suspect = None
         return True
 
-    def _park(self, event_id: str, reason: str) -> None:
-        self._outbox.park(event_id, reason)
-        _log.error("audit event %s was refused and is parked in %s: %s", event_id, self._outbox.path, reason)
+    def _park(self, event: Event, reason: str) -> None:
+        self._outbox.park(event, reason)
+        _log.error("audit event %s was refused and is parked in %s: %s", event.id, self._outbox.path, reason)
 
     def _pause(self) -> float:
         """Seconds until the next attempt: doubling, at most LONGEST_PAUSE_S, spread so that a fleet does not march."""
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(max(self._failures - 1, 0), 16))
         return longest * (0.5 + random.random() / 2)  # noqa: S311  spreads load, guards nothing
+
+
+def _is(event: Event, refusal: EventRefused) -> bool:
+    return event.id == refusal.event_id and refusal.source in {None, event.source}

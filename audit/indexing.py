@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sentinel_core.audit.breaker import BREAKER
 from sentinel_core.audit.canonical import read_canonical
 from sentinel_core.audit.errors import EventInvalid, EventRefused
-from sentinel_core.audit.event import Event, RuleRejected, storable
+from sentinel_core.audit.event import Event, RuleRejected, name_problem, storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import PURGED
 
@@ -56,6 +56,8 @@ class Columns(NamedTuple):
 
 def read_columns(event: Event) -> tuple[Columns, list[Indexed], bytes]:
     """Columns, rows and canonical data of an event. Raises EventRefused for data that is not what its type promises."""
+    if problem := name_problem(event.id, event.source, event.type, event.subject):
+        raise EventRefused(event.id, problem)
     try:
         read = event.taken()
         data, canonical = read_canonical(event.data) if read is None else (read, event.data)
@@ -96,12 +98,12 @@ def _rows(event: Event, data: dict[str, Any]) -> Iterator[Indexed]:
             for value in map(get, _NAMES)
         ]
         texts[0] = texts[0] or kind
-        yield Indexed._make((str(change["action"]), *texts, get("old"), get("new")))
+        yield Indexed._make((_text(change["action"]) or "", *texts, get("old"), get("new")))
     if data.get("initial") is True:
         for rule in data.get("newRules") or ():
             resource = _text(rule.get("resource"))
             path = f"{kind}/{resource}/{rule.get('bizMetricType') or rule.get('limitApp', 'default')}"
-            yield Indexed("seen", kind, resource, path, None, None, rule)
+            yield Indexed("seen", kind, resource, storable(path), None, None, rule)
     if event.type.startswith(BREAKER):
         moved = (_text(data.get("resource")), _text(data.get("rule")))
         yield Indexed("moved", kind, *moved, "state", data.get("before"), data.get("after"))

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from sentinel_core.audit.each import ingest_each
 from sentinel_core.audit.errors import (
     AuditError,
     EventInvalid,
-    EventRefused,
     PublisherDenied,
     PublisherMisconfigured,
     StoreUnavailable,
@@ -28,7 +28,7 @@ from sentinel_core.audit.kafka.dead_letters import DeadLetter, DeadLetters
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target, library
 from sentinel_core.audit.kafka.troubles import told
-from sentinel_core.audit.store.contract import AuditStore
+from sentinel_core.audit.store.contract import AuditStore, Ingested
 
 BATCH = 1000
 POLL_S = 0.5
@@ -150,22 +150,16 @@ class Ingest:
     def _take(self, batch: Sequence[Any], stop: threading.Event) -> None:
         """Returns when each of them is in the store or among the dead letters; waits for as long as that takes."""
         dead: list[DeadLetter] = []
-        events: list[tuple[Event, Any]] = []
+        events: list[Event] = []
+        messages: list[Any] = []
         for message in batch:
             try:
-                events.append((parse_event(message.value or b""), message))
+                events.append(parse_event(message.value or b""))
+                messages.append(message)
             except EventInvalid as error:
                 dead.append(DeadLetter.of(message, str(error)))
-        new = duplicate = 0
-        while events:
-            try:
-                new, duplicate = self._stored([event for event, _ in events], stop)
-            except EventRefused as refusal:
-                # The first of that id: what follows with the same id may be whole.
-                place = next(place for place, (event, _) in enumerate(events) if event.id == refusal.event_id)
-                dead.append(DeadLetter.of(events.pop(place)[1], refusal.reason))
-            else:
-                break
+        done = self._stored(events, stop) if events else Ingested(0, 0)
+        dead += [DeadLetter.of(messages[each.place], each.reason) for each in done.refused]
         if dead:
             self._dead_letters.send(dead)
             for letter in dead:
@@ -174,15 +168,15 @@ class Ingest:
                 )
         was = self._status
         self._status = replace(
-            was, stored=was.stored + new, duplicates=was.duplicates + duplicate, dead=was.dead + len(dead)
+            was, stored=was.stored + done.new, duplicates=was.duplicates + done.duplicate, dead=was.dead + len(dead)
         )
 
-    def _stored(self, events: Sequence[Event], stop: threading.Event) -> tuple[int, int]:
-        """New ones and duplicates. While the store is down this keeps the place in the group and asks again."""
+    def _stored(self, events: Sequence[Event], stop: threading.Event) -> Ingested:
+        """While the store is down this keeps the place in the group and asks again."""
         attempt, began = 0, self._monotonic()
         while True:
             try:
-                done = self._store.ingest(events)
+                return ingest_each(self._store, events)
             except StoreUnavailable as error:
                 if stop.is_set():
                     raise
@@ -194,8 +188,6 @@ class Ingest:
                 self._note(error, first=attempt == 1)
                 self._hold()
                 stop.wait(_pause(attempt))
-            else:
-                return done.new, done.duplicate
 
     def _hold(self) -> None:
         """Takes part in the group without taking messages."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import SinkUnavailable
-from sentinel_core.audit.event import Event, restore_event
+from sentinel_core.audit.event import Event, restore_event, storable
 from sentinel_core.audit.instants import from_milliseconds, milliseconds
 
 APPLICATION_ID = 0x53_4F_42_31
@@ -92,18 +92,22 @@ class Outbox:
                 events.append(event)
         return events
 
-    def mark_sent(self, ids: Iterable[str]) -> None:
-        """The receiver acknowledged these. Unknown ids are ignored."""
+    def mark_sent(self, events: Iterable[Event]) -> None:
+        """The receiver acknowledged these. Unknown ones are ignored."""
         with self._database.write() as connection:
             connection.executemany(
-                "UPDATE events SET state = 1 WHERE id = ? AND state = 0", [(identity,) for identity in ids]
+                "UPDATE events SET state = 1 WHERE id = ? AND source = ? AND state = 0",
+                [(event.id, event.source) for event in events],
             )
             connection.execute(_FORGET, (self._keep_sent, self._keep_bytes))
 
-    def park(self, event_id: str, reason: str) -> None:
+    def park(self, event: Event, reason: str) -> None:
         """Takes an event that is refused for ever out of the line and keeps it with the reason."""
         with self._database.write() as connection:
-            connection.execute("UPDATE events SET state = 2, reason = ? WHERE id = ? AND state = 0", (reason, event_id))
+            connection.execute(
+                "UPDATE events SET state = 2, reason = ? WHERE id = ? AND source = ? AND state = 0",
+                (storable(reason), event.id, event.source),
+            )
 
     def parked(self, limit: int = 100) -> list[Parked]:
         """The dead letters, oldest first."""
@@ -111,10 +115,13 @@ class Outbox:
             rows = connection.execute(_SELECT_PARKED, (limit,)).fetchall()
         return [Parked(_event(row), row[6] or "") for row in rows]
 
-    def unpark(self, event_id: str) -> None:
+    def unpark(self, event: Event) -> None:
         """Puts a dead letter back into the line, at its old place."""
         with self._database.write() as connection:
-            connection.execute("UPDATE events SET state = 0, reason = NULL WHERE id = ? AND state = 2", (event_id,))
+            connection.execute(
+                "UPDATE events SET state = 0, reason = NULL WHERE id = ? AND source = ? AND state = 2",
+                (event.id, event.source),
+            )
         self.appended.set()
 
     def depth(self) -> int:
@@ -130,6 +137,12 @@ class Outbox:
         time = self._one("SELECT (SELECT time FROM events WHERE state = 0 ORDER BY seq LIMIT 1)")
         return None if time is None else from_milliseconds(time)
 
+    def last_sent(self) -> Event | None:
+        """The newest event that was delivered, as long as it is kept."""
+        with self._database.read() as connection:
+            row = connection.execute(_SELECT_SENT).fetchone()
+        return row and _event(row)
+
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()
@@ -141,6 +154,7 @@ class Outbox:
 
 _COLUMNS = "SELECT id, source, type, subject, time, data, reason FROM events "
 _SELECT_WAITING = _COLUMNS + "WHERE state = 0 ORDER BY seq LIMIT ?"
+_SELECT_SENT = _COLUMNS + "WHERE state = 1 ORDER BY seq DESC LIMIT 1"
 _SELECT_PARKED = _COLUMNS + "WHERE state = 2 ORDER BY seq LIMIT ?"
 
 _FORGET = """

@@ -47,5 +47,8 @@ def to_yaml(value: object, *, ascii_only: bool) -> str:
     text = json.dumps(value, ensure_ascii=False)
     yaml.allow_unicode = not ascii_only and not any(is_hidden(char) for char in text)
     stream = io.StringIO()
-    yaml.dump(json.loads(text), stream)
+    try:
+        yaml.dump(json.loads(text), stream)
+    except RecursionError:  # it is nested deeper than that writer goes; JSON is YAML too
+        return to_json(value, ascii_only=ascii_only)
     return stream.getvalue().rstrip("\n")

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 def local(moment: datetime) -> str:
     """`2026-11-25 14:41:07 +08:00`."""
-    there = moment.astimezone()
+    from sentinel_core.audit.query.zones import shown_in  # zones of the world: not at every start
+
+    there = shown_in(moment, None)
     offset = there.strftime("%z")
     return f"{there:%Y-%m-%d %H:%M:%S} {offset[:3]}:{offset[3:5]}"
 

@@ -22,6 +22,9 @@ def told(target: Target, error: BaseException, topics: str = "the topics of the 
         return PublisherDenied(f"{target} denies this to {who} ({words}); grant Read and Write on {topics}")
     if isinstance(error, errors.UnknownTopicOrPartitionError):
         return PublisherUnavailable(f"{target}: a topic is missing ({words}); make the topics: sentinelctl audit init")
+    if isinstance(error, errors.UnsupportedCodecError):
+        step = "install the library of its codec here (python-snappy, lz4 or zstandard)"
+        return PublisherMisconfigured(f"{target}: a message is packed in a way that cannot be read ({words}); {step}")
     if "CERTIFICATE_VERIFY_FAILED" in words:
         step = "name the PEM file of its CA in audit.kafka.ca, and a host that its certificate names"
         return PublisherMisconfigured(f"{target}: its certificate is not trusted ({words}); {step}")

@@ -9,13 +9,15 @@ from sentinel_core.audit.event import Event
 
 
 class Publisher(Protocol):
-    """Three methods, called from one thread at a time. Delivery is at least once; receivers know repeats by id."""
+    """Three methods, called from one thread at a time. Delivery is at least once; receivers know repeats by
+    id and source."""
 
-    def publish(self, batch: Sequence[Event]) -> Sequence[str]:
-        """Ids that the receiver has made durable, in any number: the others are sent again, in order.
+    def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
+        """Those that the receiver has made durable, in any number: the others are sent again, in order.
 
         Events of one source must arrive in the order of the batch. Bounded by a time-out of the publisher's own.
-        Raises PublisherUnavailable (the way is down, try again) or EventRefused (this one will never be taken).
+        Raises PublisherUnavailable (the way is down, try again) or EventRefused (this one will never be taken; with
+        its source).
         """
 
     def flush(self, timeout_s: float) -> None:

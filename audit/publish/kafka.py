@@ -26,7 +26,7 @@ class KafkaPublisher:
         self._monotonic = monotonic
         self._producer: Any = None
 
-    def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+    def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
         deadline = self._monotonic() + self._target.timeout_s
         kafka = library()
         try:
@@ -39,10 +39,10 @@ class KafkaPublisher:
             self._give_up()
             raise told(self._target, error, f"{self._topics.changes} and {self._topics.status}") from error
 
-    def _send(self, batch: Sequence[Event]) -> list[tuple[str, Any]]:
+    def _send(self, batch: Sequence[Event]) -> list[tuple[Event, Any]]:
         """Up to the first event that can never be sent; raises EventRefused if that is the first of all."""
         connected = self._connected()
-        sent: list[tuple[str, Any]] = []
+        sent: list[tuple[Event, Any]] = []
         for event in batch:
             try:
                 future = connected.send(self._topics.of(event), event.to_json(), key=key_of(event), headers=HEADERS)
@@ -53,15 +53,17 @@ class KafkaPublisher:
             except library().errors.MessageSizeTooLargeError as error:
                 if sent:
                     break
-                raise EventRefused(event.id, f"Kafka takes no message so large: {error}") from error
-            sent.append((event.id, future))
+                raise EventRefused(
+                    event.id, f"Kafka takes no message so large: {error}", source=event.source
+                ) from error
+            sent.append((event, future))
         return sent
 
-    def _acknowledged(self, sent: Sequence[tuple[str, Any]], deadline: float) -> list[str]:
-        """The ids up to the first one that failed. Raises for that one if nothing came before it."""
+    def _acknowledged(self, sent: Sequence[tuple[Event, Any]], deadline: float) -> list[Event]:
+        """The events up to the first one that failed. Raises for that one if nothing came before it."""
         errors = library().errors
-        acknowledged: list[str] = []
-        for identity, future in sent:
+        acknowledged: list[Event] = []
+        for event, future in sent:
             try:
                 future.get(timeout=max(0.0, deadline - self._monotonic()))
             except (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError) as error:
@@ -69,13 +71,14 @@ class KafkaPublisher:
                 if acknowledged:
                     break
                 step = "raise max.message.bytes of the topic (sentinelctl audit init does)"
-                raise EventRefused(identity, f"{self._target} refuses its size ({error}); {step}") from error
+                reason = f"{self._target} refuses its size ({error}); {step}"
+                raise EventRefused(event.id, reason, source=event.source) from error
             except errors.KafkaError:
                 if not acknowledged:
                     raise
                 self._give_up()
                 break
-            acknowledged.append(identity)
+            acknowledged.append(event)
         return acknowledged
 
     def _connected(self) -> Any:

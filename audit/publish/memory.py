@@ -17,18 +17,18 @@ class MemoryPublisher:
         self.down = False
         self.refused: set[str] = set()
 
-    def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+    def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
         if self.down:
             raise PublisherUnavailable("the receiver is down")
-        acknowledged: list[str] = []
+        acknowledged: list[Event] = []
         for event in batch:
             if event.id in self.refused:
                 if acknowledged:
                     break
-                raise EventRefused(event.id, "told to refuse it")
+                raise EventRefused(event.id, "told to refuse it", source=event.source)
             if event not in self.events:
                 self.events.append(event)
-            acknowledged.append(event.id)
+            acknowledged.append(event)
         return acknowledged
 
     def flush(self, timeout_s: float) -> None:

@@ -16,6 +16,7 @@ from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.query.clocks import EXAMPLES
 from sentinel_core.audit.query.moments import Duration, Frame, Span, duration, moment
 from sentinel_core.audit.query.phrases import MAX_LENGTH, normalise
+from sentinel_core.audit.query.zones import shown_in
 from sentinel_core.expression import expression
 
 
@@ -30,7 +31,7 @@ class Interval:
 
     def describe(self) -> str:
         """`2026-11-25 12:00 – 18:00 Asia/Shanghai`; what is echoed."""
-        start, end = (at.astimezone(self.zone) for at in (self.start, self.end))
+        start, end = (shown_in(at, self.zone) for at in (self.start, self.end))
         until = _clock(end) if start.date() == end.date() else f"{end:%Y-%m-%d} {_clock(end)}"
         return f"{start:%Y-%m-%d} {_clock(start)} – {until} {self.zone}"
 
@@ -95,12 +96,14 @@ def _between(start: str, end: str, frame: Frame) -> Interval:
     before, after = duration(start), duration(end)
     if before is not None and start.startswith("p"):
         last = moment(end, frame)
-        return _interval(before.shift(last.end, frame.zone, -1), last.end, frame)
+        return _interval(before.shift(last.start if last.instant else last.end, frame.zone, -1), last.end, frame)
     first = moment(start, frame)
     if first.instant and first.start == frame.now:
         raise QueryInvalid("nothing has happened yet after now", suggestions=(f"{end} to {start}",))
     if after is not None and end.startswith("p"):
-        return _interval(first.start, after.shift(first.start, frame.zone, 1), frame)
+        # Of a time that the clock shows twice, the second pass counts too.
+        last_begin = first.end if first.instant else first.start
+        return _interval(first.start, after.shift(last_begin, frame.zone, 1), frame)
     last = moment(end, replace(frame, day=first.day, part=first.part))
     if last.end <= first.start:
         near = (f"{end} to {start}",) if last.start < first.end else ()

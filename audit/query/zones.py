@@ -40,6 +40,14 @@ def to_utc(wall: datetime, zone: tzinfo, *, last: bool = False) -> datetime:
     return _skip_between(second, first, zone)
 
 
+def shown_in(moment: datetime, zone: tzinfo | None) -> datetime:
+    """`moment` in a zone (None: that of this machine), to be shown; in UTC where that leads out of the calendar."""
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError):
+        return moment.astimezone(UTC)
+
+
 def _skip_between(before: datetime, after: datetime, zone: tzinfo) -> datetime:
     """The whole second in which the zone's offset changes, by halving."""
     offset = before.astimezone(zone).utcoffset()

@@ -290,6 +290,11 @@ def shown_rows(held: Mapping[str, Any]) -> list[list[Any]]:
     return rows if is_well else []
 
 
+def row_texts(rows: Sequence[Indexed]) -> list[tuple[Any, ...]]:
+    """Rows of an event as `rows_of` gives them, without place and time."""
+    return [(*row[:5], _text(row.old), _text(row.new)) for row in rows]
+
+
 def rows_of(held: Mapping[str, Any]) -> list[list[Any]]:
     """As the chain has them. Raises as above."""
     found = json.loads(unpacked(held[ROWS]))

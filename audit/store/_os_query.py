@@ -12,6 +12,7 @@ from typing import Any
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.event import storable
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
+from sentinel_core.audit.store._case import lower, pattern
 from sentinel_core.audit.store._os_layout import (
     FIELDS,
     HASH,
@@ -80,8 +81,8 @@ def _met(condition: Condition) -> list[dict[str, Any]] | None:
         if condition.test == "starts":
             clauses.append({"prefix": {name: text[:LONGEST]}})
         elif condition.test == "contains":
-            pattern = "".join("*" if not letter.isascii() else _literal(letter) for letter in text[:_LONGEST_PATTERN])
-            clauses.append({"wildcard": {name: {"value": f"*{pattern}*", "case_insensitive": True}}})
+            wild = "".join("*" if not letter.isascii() else _literal(letter) for letter in text[:_LONGEST_PATTERN])
+            clauses.append({"wildcard": {name: {"value": f"*{wild}*", "case_insensitive": True}}})
         else:
             parts = text[:_LONGEST_PATTERN].split("*")
             more = "*" if len(text) > _LONGEST_PATTERN else ""
@@ -170,10 +171,10 @@ def _compared(condition: Condition) -> Callable[[str | None], bool]:
         begun = tuple(texts)
         return lambda value: value is not None and value.startswith(begun)
     if condition.test == "contains":
-        parts = [text.lower() for text in texts]
-        return lambda value: value is not None and any(part in value.lower() for part in parts)
-    patterns = [re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL) for text in texts]
-    return lambda value: value is not None and any(pattern.fullmatch(value) for pattern in patterns)
+        parts = [lower(text) for text in texts]
+        return lambda value: value is not None and any(part in lower(value) for part in parts)
+    patterns = [pattern(text) for text in texts]
+    return lambda value: value is not None and any(matches(value) for matches in patterns)
 
 
 def _number_test(condition: Condition) -> Matches:

@@ -23,7 +23,7 @@ from sentinel_core.audit.errors import StoreUnavailable
 from sentinel_core.audit.store._os_client import Client, encode, refused, to_bytes
 from sentinel_core.audit.store._os_fold import Folding, Told
 from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
-from sentinel_core.audit.store._os_layout import Names, check, document, key
+from sentinel_core.audit.store._os_layout import Names, document, key
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
 from sentinel_core.audit.store._write import may_fold
@@ -71,8 +71,6 @@ class Writer:
 
     def write(self, batch: Sequence[Read]) -> Ingested:
         """Raises StoreUnavailable; part of the batch may then be stored, and a repeat stores the rest."""
-        for read in batch:
-            check(*read)
         with ThreadPoolExecutor(_AT_ONCE, "sentinel-audit-opensearch") as other:
             try:
                 new = _Batch(self._client, self._names, self._records, other).write(batch)

@@ -11,9 +11,12 @@ from typing import Any
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.event import storable
 from sentinel_core.audit.instants import milliseconds
+from sentinel_core.audit.store._case import lower
 from sentinel_core.audit.store.contract import Condition, Query
 
 MAX_LIMIT = 10_000
+LOWER = "lower_of_any_letter"
+"""The function of the connection that is `lower`."""
 
 _OF_CHANGE = {"resource": "c.resource", "field": "c.field", "action": "c.action", "rule": "c.rule"}
 _OF_EVENT = {
@@ -155,12 +158,17 @@ def place_of(after: str) -> int:
     return _cursor(after)[1]
 
 
-def behind(event: int) -> str:
+def mark_of(after: str) -> int:
+    """What a position in the order of arrival has in place of a time: the mark of its event. Raises QueryInvalid."""
+    return _cursor(after)[0]
+
+
+def behind(event: int, mark: int) -> str:
     """The position in the order of arrival that all of an event is before."""
-    return cursor(0, event, _BEHIND_ALL)
+    return cursor(mark, event, BEHIND_ALL)
 
 
-_BEHIND_ALL = 10**17
+BEHIND_ALL = 10**17
 _CURSOR = re.compile(r"(-?\d{1,18})\.(-?\d{1,18})\.(-?\d{1,18})")
 
 
@@ -196,7 +204,8 @@ def _one(condition: Condition, value: str | float) -> tuple[str, list[Any]]:
         case "starts":
             return f"({column} >= ? AND {column} < ?)", [text, f"{text}\U0010ffff"]
         case "contains":
-            return f"instr(lower({column}), ?) > 0", [text.lower()]
+            function = "lower" if text.isascii() else LOWER  # SQL's own is faster, and knows ASCII
+            return f"instr({function}({column}), ?) > 0", [lower(text)]
         case _:
             prefix, glob = _pattern(text)
             return f"({column} >= ? AND {column} < ? AND {column} GLOB ?)", [prefix, f"{prefix}\U0010ffff", glob]

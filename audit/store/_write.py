@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sentinel_core.audit.chain import COLUMNS, START, link_new
+from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.event import Event, RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed, read_columns
+from sentinel_core.audit.same import difference
 from sentinel_core.audit.store._packing import pack
 from sentinel_core.audit.store._reading import chain_ends, fetched, last_place
 
@@ -28,6 +30,8 @@ _KNOWN = """
     UNION ALL SELECT f.id, f.source, f.event FROM json_each(?1) asked CROSS JOIN folded f
         ON f.id = asked.value ->> 0 AND f.source = asked.value ->> 1
 """
+_STORED = f"SELECT {_NAMES} FROM events WHERE seq = ?"  # noqa: S608  own names
+_STORED_ROWS = "SELECT action, kind, resource, rule, field, old, new FROM changes WHERE event = ? ORDER BY place"
 _HEADS = """
     SELECT c.source, c.number, c.hash FROM json_each(?) asked CROSS JOIN chains c ON c.source = asked.value
 """
@@ -74,8 +78,10 @@ class Writer:
         """A new event with its link; of one that is known only the sighting. Raises EventRefused."""
         columns, indexed, data = read_columns(event)
         seq: int | None = self._known.get((columns.id, columns.source))
-        if seq is None and may_fold(columns):
-            seq = self._fold(columns)
+        if may_fold(columns):
+            seq = seq or self._fold(columns)
+        elif seq is not None:
+            self._compare(seq, columns, indexed)
         if seq is None:
             seq = self._append(columns, indexed, data)
         self._sightings.append((seq, columns.instance or "", columns.time))
@@ -110,6 +116,15 @@ class Writer:
         self._bodies.append((self._last, pack(data)))
         self._changes += [(self._last, *row) for row in rows]
         return self._last
+
+    def _compare(self, seq: int, told: Columns, indexed: Sequence[Indexed]) -> None:
+        """Raises EventRefused where the event that is stored under this id and source is another."""
+        if self._events and seq >= self._events[0][0]:
+            self.flush()
+        stored = Columns._make(self._connection.execute(_STORED, (seq,)).fetchone())
+        rows = self._connection.execute(_STORED_ROWS, (seq,)).fetchall()
+        if reason := difference(stored, rows, told, [(*row[:5], _text(row.old), _text(row.new)) for row in indexed]):
+            raise EventRefused(told.id, reason)
 
     def _fold(self, seen: Columns) -> int | None:
         """The stored event that is another host's observation of the same change. Its id is noted, so that a repeat of

@@ -127,11 +127,21 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """An event that the store will never take."""
+
+    place: int
+    """In its batch, from 0: an id may be that of another event too."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ingested:
     """What became of a batch."""
 
     new: int
     duplicate: int
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +156,16 @@ class AuditStore(Protocol):
     """All methods are safe from any thread, block, and raise StoreUnavailable."""
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
-        """Durable as a whole when it returns, or not at all. An event known by (source, id) counts as duplicate and
-        adds only a sighting. Raises EventRefused for an event that can never be taken."""
+        """Durable when it returns; where it raises, none of the batch is, or a repeat stores the rest. An event known
+        by (source, id) counts as duplicate and adds only a sighting. Each is judged by itself: one that can never be
+        taken is told in `refused` and leaves the others alone."""
 
     def query(self, query: Query) -> Page:
         """Rows in falling order of (time, arrival). Raises QueryInvalid for a cursor that is none."""
 
-    def get(self, event_id: str) -> Event | None:
-        """The whole event, by its id or a beginning of it that is unique (8 characters or more)."""
+    def get(self, event_id: str, source: str | None = None) -> Event | None:
+        """The whole event, by its id or a beginning of it that is unique (8 characters or more); an id that is whole
+        goes before those that begin with it. With `source` only the event of this very id."""
 
     def related(self, head: EventHead, *, limit: int = 200) -> Sequence[Row]:
         """Changes of all kinds by the same revision, commit or plan, the event's own included, oldest first."""

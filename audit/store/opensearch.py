@@ -18,7 +18,7 @@ from sentinel_core.audit.chain import Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import (
     EventDamaged,
-    QueryInvalid,
+    EventRefused,
     StoreDenied,
     StoreMisconfigured,
     StoreMissing,
@@ -35,6 +35,7 @@ from sentinel_core.audit.store._os_layout import (
     FIELDS,
     LAYOUT,
     Names,
+    check,
     head_of,
     key,
     next_size,
@@ -48,11 +49,12 @@ from sentinel_core.audit.store._os_linked import between, hashes_at, links
 from sentinel_core.audit.store._os_purge import decide, expired, linked, read_last, remove
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
+from sentinel_core.audit.store._os_same import differing
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
 from sentinel_core.audit.store._os_write import Writer
-from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Row, Sighting, StoreCondition
-from sentinel_core.audit.store.sqlite import SHORTEST_ID
+from sentinel_core.audit.store.contract import EventHead, Ingested, Page, Query, Refused, Row, Sighting, StoreCondition
+from sentinel_core.audit.store.sqlite import check_id, is_one
 
 _FIRST_EVENTS, _MOST_EVENTS = 64, 1000
 """Looked at in the first search for a question, and in any."""
@@ -89,7 +91,17 @@ class OpenSearchStore:
         rest. One thread at a time; any number of processes."""
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
-        batch = [Read(*read_columns(event)) for event in events]
+        batch: list[Read] = []
+        places: list[int] = []
+        refused: list[Refused] = []
+        for place, event in enumerate(events):
+            try:
+                read = Read(*read_columns(event))
+                check(*read)
+                batch.append(read)
+                places.append(place)
+            except EventRefused as refusal:
+                refused.append(Refused(place, refusal.reason))
         if self._process != os.getpid():  # another thread may have held it when this process was forked
             self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
         with self._lock:
@@ -97,7 +109,12 @@ class OpenSearchStore:
                 self._prepare()
                 self._writer = Writer(self._client, self._names)
             self._wrote = True
-            return self._writer.write(batch)
+            done = self._writer.write(batch)
+        if done.duplicate:
+            others = differing(self._client, self._names, batch)
+            refused += [Refused(places[number], reason) for number, reason in others.items()]
+            done = replace(done, duplicate=done.duplicate - len(others))
+        return replace(done, refused=tuple(refused))
 
     def _prepare(self) -> None:
         for name, template in templates(self._names).items():
@@ -134,16 +151,16 @@ class OpenSearchStore:
                     return Page(tuple(row for row, _ in found[:-1]), cursor(found[-2][1]))
         return Page(tuple(row for row, _ in found), None)
 
-    def get(self, event_id: str) -> Event | None:
+    def get(self, event_id: str, source: str | None = None) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
-        if len(event_id) < SHORTEST_ID:
-            raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
-        hits = self._hits({"query": {"prefix": {FIELDS["id"]: storable(event_id)}}, "size": 2})
-        if len(hits) > 1:
-            raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
-        if not hits:
-            return None
-        return self._whole(hits[0]["_source"])
+        check_id(event_id, source)
+        whole = {FIELDS["id"]: storable(event_id)} | ({} if source is None else {FIELDS["source"]: source})
+        terms = [{"term": {name: text}} for name, text in whole.items()]
+        hits = self._hits({"query": {"bool": {"filter": terms}}, "size": 2})
+        if not hits and source is None:
+            hits = self._hits({"query": {"prefix": {FIELDS["id"]: storable(event_id)}}, "size": 2})
+        names = [(str(hit["_source"].get(FIELDS["id"])), str(hit["_source"].get(FIELDS["source"]))) for hit in hits]
+        return self._whole(hits[0]["_source"]) if is_one(event_id, names) else None
 
     def arrived(self, query: Query) -> Page:
         """See `ArrivalStore`; source by source, as there is no other order of arrival."""
@@ -324,7 +341,7 @@ class OpenSearchStore:
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
         decide(self._client, self._names, event, after)
-        self.ingest([event])
+        self._record(event)
 
     def expired(self, before: datetime, *, future: datetime | None = None) -> Expired:
         """See `PurgingStore`."""
@@ -339,8 +356,12 @@ class OpenSearchStore:
         """See `PurgingStore`. First the record goes into its chain, where a purge was cut off before it did."""
         decided = read_last(self._client, self._names).event
         if decided is not None:
-            self.ingest([decided])
+            self._record(decided)
         yield from remove(self._client, self._names, ends)
+
+    def _record(self, event: Event) -> None:
+        for refused in self.ingest([event]).refused:
+            raise EventRefused(event.id, refused.reason)
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""

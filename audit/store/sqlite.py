@@ -17,10 +17,18 @@ from typing import Any
 from sentinel_core.audit.chain import Fault, Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import EventDamaged, PurgeFailed, QueryInvalid, StoreMissing, StoreUnavailable
+from sentinel_core.audit.errors import (
+    EventDamaged,
+    EventRefused,
+    PurgeFailed,
+    QueryInvalid,
+    StoreMissing,
+    StoreUnavailable,
+)
 from sentinel_core.audit.event import Event, storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
+from sentinel_core.audit.store._case import lower
 from sentinel_core.audit.store._faults import altered_layout, far_off, faults, refuse_altered
 from sentinel_core.audit.store._layout import APPLICATION_ID, HEAD_SQL, MIGRATIONS, READABLE_FROM
 from sentinel_core.audit.store._linked import between, hashes_at, links
@@ -36,7 +44,7 @@ from sentinel_core.audit.store._reading import (
     sighting_of,
 )
 from sentinel_core.audit.store._walk import HEADS, walk
-from sentinel_core.audit.store._where import behind, cursor, narrowed, place_of, select
+from sentinel_core.audit.store._where import BEHIND_ALL, LOWER, behind, cursor, mark_of, narrowed, place_of, select
 from sentinel_core.audit.store._write import Writer
 from sentinel_core.audit.store.contract import (
     END,
@@ -45,6 +53,7 @@ from sentinel_core.audit.store.contract import (
     Ingested,
     Page,
     Query,
+    Refused,
     Row,
     Sighting,
     StoreCondition,
@@ -53,10 +62,12 @@ from sentinel_core.audit.store.contract import (
 SHORTEST_ID = 8
 MOST_ROWS = 10**9
 """More than any file holds."""
+_MARK_BYTES = 7
 
 _TIME = HEAD.index("time")
 _ROW_SQL = f"{HEAD_SQL}, c.action, c.kind, c.resource, c.rule, c.field, c.old, c.new"
 _EVENT_SQL = "e.id, e.source, e.type, e.subject, e.time, b.data"
+_GET = f"SELECT {_EVENT_SQL} FROM events e JOIN bodies b ON b.event = e.seq"  # noqa: S608  own names
 _EVENTS = f"""
     SELECT {_EVENT_SQL} FROM json_each(?) asked CROSS JOIN events e
         ON e.id = asked.value ->> 0 AND e.source = asked.value ->> 1
@@ -73,6 +84,22 @@ _SIGHTINGS = """
     SELECT s.instance, s.time FROM sightings s JOIN events e ON e.seq = s.event
     WHERE e.id = ? AND e.source = ? ORDER BY s.time, s.instance
 """
+
+
+def check_id(event_id: str, source: str | None) -> None:
+    """Raises QueryInvalid for a beginning of an id that is too short."""
+    if source is None and len(event_id) < SHORTEST_ID:
+        raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
+
+
+def is_one(event_id: str, found: Sequence[tuple[str, str]]) -> bool:
+    """Whether there is an event, of ids and sources that were found. Raises QueryInvalid where there are several."""
+    if len(found) > 1 and found[0][0] == found[1][0] == storable(event_id):
+        sources = " and ".join(repr(source) for _, source in found)
+        raise QueryInvalid(f"events of several sources have the id {event_id!r}; give the source too ({sources} do)")
+    if len(found) > 1:
+        raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
+    return bool(found)
 
 
 def from_uri(rest: str, *, read_only: bool) -> SqliteStore:
@@ -96,13 +123,17 @@ class SqliteStore:
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
+        refused: list[Refused] = []
         with self._database.write() as connection:
             self._look_at_layout(connection)
             writer = Writer(connection, events)
-            for event in events:
-                writer.add(event)
+            for place, event in enumerate(events):
+                try:
+                    writer.add(event)
+                except EventRefused as refusal:
+                    refused.append(Refused(place, refusal.reason))
             writer.flush()
-        return Ingested(writer.new, len(events) - writer.new)
+        return Ingested(writer.new, len(events) - writer.new - len(refused), tuple(refused))
 
     def heads(self) -> Sequence[Head]:
         """See `ChainedStore`."""
@@ -185,35 +216,30 @@ class SqliteStore:
         return Page(rows, cursor(*map(place_in, found[query.limit - 1][-3:])) if is_more else None)
 
     def arrived(self, query: Query) -> Page:
-        """See `ArrivalStore`. Numbers of rows never fall, so a position beyond the last is one of another file: all of
-        this one is new."""
+        """See `ArrivalStore`. A position beyond the last, or at an event that is another here, is one of another file:
+        all of this one is new."""
         asked = narrowed(query, self._all)
         self._check_it_exists()
         with self._database.read() as connection:
             (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             if query.after == END:
-                return Page((), behind(last))
-            if query.after is not None and place_of(query.after) > last:
+                return Page((), behind(last, _mark(connection, last)))
+            if query.after is not None and not _is_here(connection, query.after, last):
                 asked = replace(asked, after=None)
             found = fetched(connection, *select(asked, _ROW_SQL, by_arrival=True))
-        rows = tuple(_row(row) for row in found[: query.limit])
-        return Page(
-            rows, cursor(*map(place_in, found[query.limit - 1][-3:])) if len(found) > query.limit else behind(last)
-        )
+            is_more = len(found) > query.limit
+            event, place = map(place_in, found[query.limit - 1][-2:]) if is_more else (last, BEHIND_ALL)
+            mark = _mark(connection, event)
+        return Page(tuple(_row(row) for row in found[: query.limit]), cursor(mark, event, place))
 
-    def get(self, event_id: str) -> Event | None:
+    def get(self, event_id: str, source: str | None = None) -> Event | None:
         """See `AuditStore`. Raises QueryInvalid for a beginning that is too short or not unique."""
-        if len(event_id) < SHORTEST_ID:
-            raise QueryInvalid(f"{event_id!r} is too short; give at least {SHORTEST_ID} characters of the event's id")
-        found = self._all(
-            f"SELECT {_EVENT_SQL} FROM events e JOIN bodies b ON b.event = e.seq WHERE e.id >= ? AND e.id < ? LIMIT 2",  # noqa: S608  own names
-            [storable(event_id), f"{storable(event_id)}\U0010ffff"],
-        )
-        if len(found) > 1:
-            raise QueryInvalid(f"several events begin with {event_id!r}; give more of the id")
-        if not found:
-            return None
-        return event_of(*found[0])
+        check_id(event_id, source)
+        begun = storable(event_id)
+        found = self._all(f"{_GET} WHERE e.id = ?1 AND (?2 IS NULL OR e.source = ?2) LIMIT 2", [begun, source])
+        if not found and source is None:
+            found = self._all(f"{_GET} WHERE e.id >= ? AND e.id < ? LIMIT 2", [begun, f"{begun}\U0010ffff"])
+        return event_of(*found[0]) if is_one(event_id, [each[:2] for each in found]) else None
 
     def events(self, heads: Sequence[EventHead]) -> Sequence[Event]:
         """See `ArrivalStore`."""
@@ -269,6 +295,22 @@ class SqliteStore:
             raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
 
 
+def _mark(connection: sqlite3.Connection, event: int) -> int:
+    """What tells an event from the one that another file has in its place; 0 where there is none."""
+    found = connection.execute("SELECT hash FROM events WHERE seq = ?", [event]).fetchone()
+    return int.from_bytes(found[0][:_MARK_BYTES]) if found and isinstance(found[0], bytes) else 0
+
+
+def _is_here(connection: sqlite3.Connection, after: str, last: int) -> bool:
+    """Whether a position is one of this file; an event that has left the store tells nothing."""
+    mark, event = mark_of(after), place_of(after)
+    return event <= last and _mark(connection, event) in (mark, 0)
+
+
+def _lower(text: object) -> str | None:
+    return None if text is None else lower(str(text))
+
+
 def _opened(path: Path, *, read_only: bool) -> Database:
     return Database(
         path,
@@ -277,6 +319,7 @@ def _opened(path: Path, *, read_only: bool) -> Database:
         failure=StoreUnavailable,
         read_only=read_only,
         readable_from=READABLE_FROM,
+        functions={LOWER: _lower},
     )
 
 

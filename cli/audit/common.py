@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sentinel_core.audit.chain import ChainedStore
-from sentinel_core.audit.errors import SinkUnavailable, StoreUnavailable
+from sentinel_core.audit.errors import AuditError, SinkUnavailable, StoreMissing, StoreUnavailable
+from sentinel_core.audit.event import Event
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.query.interval import Interval
+from sentinel_core.audit.query.zones import shown_in
 from sentinel_core.audit.store import open_store
 from sentinel_core.audit.store.contract import ArrivalStore, AuditStore, EventHead
 from sentinel_core.cli.app import App
 from sentinel_core.cli.encode import to_json
-from sentinel_core.cli.exits import BadSettings
+from sentinel_core.cli.exits import BadSettings, CommandError, Exit
+from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.text import Styled
 from sentinel_core.settings_sources import PROJECT_FILE, settings_file, user_file
 
@@ -63,8 +66,14 @@ def opened(app: App) -> Iterator[AuditStore]:
     """The audit store of the settings, for reading. Says when events are still on their way to it."""
     store = open_store(app.settings.audit.store, read_only=True)
     try:
-        _say_waiting(app)
+        _say_waiting(app, store)
         yield store
+    except StoreMissing as error:
+        if app.settings.audit.kafka is None:
+            raise
+        raise CommandError(
+            f"{error}; events come from Kafka", code=Exit.UNREACHABLE, next_step="sentinelctl audit ingest"
+        ) from error
     except StoreUnavailable as error:
         if settings_file(app.config) is not None or user_file().is_file():
             raise
@@ -100,25 +109,41 @@ def opened_in_order(app: App) -> Iterator[ArrivalStore]:
         yield store
 
 
-def _say_waiting(app: App) -> None:
+def _say_waiting(app: App, store: AuditStore) -> None:
     outbox = Outbox(app.settings.audit.outbox)
     if not Path(app.settings.audit.outbox).is_file():
         return
     try:
         waiting = outbox.depth()
+        sent = outbox.last_sent() if app.settings.audit.kafka is not None else None
     except SinkUnavailable:
         return  # `doctor` tells; what the store has is still worth showing
     finally:
         outbox.close()
     if waiting:
         app.out.say(f"note: {waiting} events wait in the outbox of this machine and are not in the store yet")
+    if sent is not None and _is_missing(store, sent):
+        app.out.say("note: events that this machine sent to Kafka are not in the store yet: sentinelctl audit ingest")
+
+
+_PURGED_LATER = timedelta(days=7)
+
+
+def _is_missing(store: AuditStore, sent: Event) -> bool:
+    """False where it cannot be told: what hosts observe is folded, and old events may have been purged."""
+    if utc_now() - sent.time > _PURGED_LATER or b'"observed":true' in sent.data:
+        return False
+    try:
+        return store.get(sent.id, sent.source) is None
+    except AuditError:
+        return False  # the question itself will tell
 
 
 def clock(moment: datetime, zone: tzinfo, interval: Interval | None) -> str:
     """The time of day where the whole window is one day, else with the date."""
-    there = moment.astimezone(zone)
+    there = shown_in(moment, zone)
     if interval is not None:
-        first, last = interval.start.astimezone(zone), interval.end.astimezone(zone)
+        first, last = shown_in(interval.start, zone), shown_in(interval.end, zone)
         if first.date() == last.date():
             return f"{there:%H:%M:%S}"
     return f"{there:%Y-%m-%d %H:%M:%S}"

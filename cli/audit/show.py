@@ -10,7 +10,7 @@ import click
 
 from sentinel_core.audit.errors import EventDamaged
 from sentinel_core.audit.event import Event
-from sentinel_core.audit.query.zones import zone_named
+from sentinel_core.audit.query.zones import shown_in, zone_named
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SIGNS, opened, value, zone_option
 from sentinel_core.cli.audit.stands import head_of, say_tampered, stands_of
@@ -27,10 +27,11 @@ _FACTS = (
 
 @click.command()
 @click.argument("event_id", metavar="ID", type=WORDS)
+@click.option("--source", type=WORDS, metavar="NAME", help="Its source, where events of several have this id.")
 @zone_option
 @output_options
 @pass_app
-def show(app: App, event_id: str, zone: str | None) -> None:
+def show(app: App, event_id: str, source: str | None, zone: str | None) -> None:
     """One change whole: every fact, the patch, and the inverse that would undo it.
 
     \b
@@ -40,7 +41,7 @@ def show(app: App, event_id: str, zone: str | None) -> None:
     ID as `audit query` and `audit who` print it; its first 8 characters are enough where they are unique.
     """
     with opened(app) as store:
-        event = store.get(event_id)
+        event = store.get(event_id, source)
         stands = stands_of(app, store, [head_of(event)] if event else [])
     if event is None:
         raise CommandError(
@@ -50,7 +51,7 @@ def show(app: App, event_id: str, zone: str | None) -> None:
     document = _read(event)
     patch = document["data"].get("changes") or []
     inverse = [_inverse(change) for change in reversed(patch)]
-    when = event.time.astimezone(zone_named(zone))
+    when = shown_in(event.time, zone_named(zone))
     app.out.show(_view(document, patch, inverse, f"{when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {when:%z}"))
     if say_tampered(app, stands):
         raise click.exceptions.Exit(Exit.ERROR)
@@ -71,7 +72,7 @@ def _inverse(change: Mapping[str, Any]) -> dict[str, Any]:
     """The change that takes this one back."""
     return {
         **change,
-        "action": _INVERSE.get(change["action"], change["action"]),
+        "action": _INVERSE.get(str(change.get("action")), change.get("action")),
         "old": change.get("new"),
         "new": change.get("old"),
     }
@@ -106,11 +107,9 @@ def _view(
 
 
 def _line(change: Mapping[str, Any]) -> Sequence[Span]:
-    sign = SIGNS.get(change["action"], change["action"])
+    action, rule, field = (value(change.get(name)) for name in ("action", "rule", "field"))
+    old, new = (change.get(name) for name in ("old", "new"))
+    sign = SIGNS.get(action, action)
     if change.get("field") is None:
-        return (
-            "  ",
-            sign,
-            f" {change['rule']}  {value(change['new'] if change['action'] == 'add' else change['old'])}",
-        )
-    return ("  ", sign, f" {change['rule']}  {change['field']}  {value(change['old'])} → {value(change['new'])}")
+        return ("  ", sign, f" {rule}  {value(new if action == 'add' else old)}")
+    return ("  ", sign, f" {rule}  {field}  {value(old)} → {value(new)}")

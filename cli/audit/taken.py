@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import BinaryIO
 
 import click
 
-from sentinel_core.audit.errors import EventInvalid, EventRefused
-from sentinel_core.audit.events import Event, parse_event
+from sentinel_core.audit.each import ingest_each
+from sentinel_core.audit.errors import EventInvalid
+from sentinel_core.audit.event import MAX_BYTES, Event, parse_event
 from sentinel_core.audit.store.contract import AuditStore
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError, Exit
@@ -20,6 +21,7 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.text import plural
 
 BATCH = 500
+BATCH_BYTES = 8 * 2**20
 TOLD = 20
 """Lines that are no events, each told by itself; the others are counted."""
 
@@ -63,16 +65,26 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _batches(file: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+def _batches(file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
     """Lines, and the number of the first of them."""
-    first, lines = 1, list[bytes]()
-    for line in file:
+    first, lines, size = 1, list[bytes](), 0
+    for line in _lines(file):
         lines.append(line)
-        if len(lines) == BATCH:
+        size += len(line)
+        if len(lines) == BATCH or size > BATCH_BYTES:
             yield first, lines
-            first, lines = first + BATCH, []
+            first, lines, size = first + len(lines), [], 0
     if lines:
         yield first, lines
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Each whole, or cut where it is longer than any event: no line takes the memory of this machine."""
+    while line := file.readline(MAX_BYTES + 2):
+        rest = line
+        while len(rest) == MAX_BYTES + 2 and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_BYTES + 2)
+        yield line
 
 
 def _take(app: App, store: AuditStore, lines: list[bytes], name: str, first: int, taken: Taken) -> None:
@@ -84,16 +96,14 @@ def _take(app: App, store: AuditStore, lines: list[bytes], name: str, first: int
             events.append((place, parse_event(line)))
         except EventInvalid as error:
             _refuse(app, f"{name}:{place}: {error}", taken)
-    while events:
-        try:
-            done = store.ingest([event for _, event in events])
-        except EventRefused as refusal:
-            index = next(index for index, (_, event) in enumerate(events) if event.id == refusal.event_id)
-            _refuse(app, f"{name}:{events.pop(index)[0]}: {refusal}", taken)
-        else:
-            taken.stored += done.new
-            taken.duplicates += done.duplicate
-            return
+    if not events:
+        return
+    done = ingest_each(store, [event for _, event in events])
+    taken.stored += done.new
+    taken.duplicates += done.duplicate
+    for each in done.refused:
+        place, event = events[each.place]
+        _refuse(app, f"{name}:{place}: event {event.id} is refused: {each.reason}", taken)
 
 
 def _refuse(app: App, words: str, taken: Taken) -> None:

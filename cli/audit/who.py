@@ -15,6 +15,7 @@ from sentinel_core.audit.event import RuleChanged
 from sentinel_core.audit.instants import from_milliseconds
 from sentinel_core.audit.query.interval import Interval, between, since
 from sentinel_core.audit.query.near import Near
+from sentinel_core.audit.query.outside import MOST, outside
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
@@ -67,12 +68,14 @@ def who(
     RESOURCE may hold * for any text.
     """
     place = zone_named(zone)
-    interval = _interval(window, start, moment, utc_now(), place)
+    now = utc_now()
+    interval = _interval(window, start, moment, now, place)
     app.out.say("all changes so far" if _is_all(window, start, moment) else _told(interval, moment, place))
     conditions = (Condition("environment", "is", (env,)),) if env else ()
     with opened(app) as store:
         with app.out.waiting("asking the audit store"):
             answer = ask(store, resource, interval=interval, field=field, conditions=conditions)
+            past, future = outside(store, resource, interval, now=now, first=EVER, conditions=conditions)
         if moment is not None:
             answer = _in_force(answer)
         file = app.settings.audit.checkpoints
@@ -81,6 +84,8 @@ def who(
             stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
     app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
+    _say_outside(app, past, "before 1970", place)
+    _say_outside(app, future, "after now", place)
     if stands is not None:
         _say_standing(app, stands, interval, place)
         if not stands.is_sound:
@@ -121,6 +126,16 @@ def _unfound(answer: Answer, stands: Standing) -> tuple[str, ...]:
 
 _ID, _TYPE, _TIME = (COLUMNS.index(name) for name in ("id", "type", "time"))
 _RESOURCE = ROW.index("resource")
+
+
+def _say_outside(app: App, left: Sequence[EventHead], when: str, zone: tzinfo) -> None:
+    if left:
+        number = f"{MOST} or more events" if len(left) >= MOST else plural(len(left), "event")
+        dated = clock(left[0].time, zone, None)
+        app.out.say(
+            f"note: {number} of it dated {when} left out, the newest {dated} ({left[0].id[:SHORT_ID]}): a clock that "
+            "is wrong, or a forged time; sentinelctl audit query shows them"
+        )
 
 
 def _say_standing(app: App, stands: Standing, interval: Interval, zone: tzinfo) -> None:

@@ -154,7 +154,7 @@ class Past(Mapping[int, Revision]):
         from sentinel_core.audit.errors import StoreUnavailable
 
         try:
-            return self.audit.get(head.id) if self.audit else None
+            return self.audit.get(head.id, head.source) if self.audit else None
         except StoreUnavailable:
             return None
 

@@ -68,7 +68,7 @@ def test_a02_a_publisher_that_hangs_does_not_hold_up_the_exit(outbox: Outbox, ev
     let_go = threading.Event()
 
     class Hanging(MemoryPublisher):
-        def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+        def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
             let_go.wait(20)
             return super().publish(batch)
 
@@ -96,7 +96,7 @@ def test_the_thread_delivers_without_being_asked(outbox: Outbox, events: list[Ev
 
 def test_only_what_was_acknowledged_is_marked_sent(outbox: Outbox, events: list[Event]) -> None:
     class HalfHearted(MemoryPublisher):
-        def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+        def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
             return super().publish(batch[:3])
 
     forwarder = Forwarder(outbox, HalfHearted())
@@ -107,7 +107,7 @@ def test_only_what_was_acknowledged_is_marked_sent(outbox: Outbox, events: list[
 
 def test_a_publisher_that_acknowledges_nothing_is_not_asked_in_a_spin(outbox: Outbox, events: list[Event]) -> None:
     class Silent(MemoryPublisher):
-        def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+        def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
             return []
 
     forwarder = Forwarder(outbox, Silent())
@@ -129,7 +129,7 @@ def test_a_refused_event_is_parked_with_its_reason_and_the_line_goes_on(outbox: 
 
 def test_an_event_that_breaks_the_publisher_is_found_and_parked(outbox: Outbox, events: list[Event]) -> None:
     class Fragile(MemoryPublisher):
-        def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+        def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
             if events[2] in batch:
                 raise ZeroDivisionError("bug")
             return super().publish(batch)
@@ -158,7 +158,7 @@ def test_an_outage_never_parks_anything(outbox: Outbox, events: list[Event]) -> 
 
 def test_a_refusal_of_an_event_that_was_not_sent_parks_nothing(outbox: Outbox, events: list[Event]) -> None:
     class Confused(MemoryPublisher):
-        def publish(self, batch: Sequence[Event]) -> Sequence[str]:
+        def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
             raise EventRefused("some-other-id", "?")
 
     forwarder = Forwarder(outbox, Confused())

@@ -326,3 +326,15 @@ def _middle(interval: Interval) -> datetime:
 
 def _midnight(day: date) -> datetime:
     return datetime.fromisoformat(day.isoformat())
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("2026-10-25T02:30/PT1H", "00:30", "02:30"),
+        ("PT1H/2026-10-25T02:30", "23:30", "01:30"),
+    ],
+)
+def test_a_duration_at_a_time_that_the_clock_shows_twice_covers_both(text: str, start: str, end: str) -> None:
+    found = window(text, now=datetime(2026, 11, 30, tzinfo=UTC), zone=ZoneInfo("Europe/Berlin"))
+    assert (f"{found.start:%H:%M}", f"{found.end:%H:%M}") == (start, end)

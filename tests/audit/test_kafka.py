@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -16,7 +18,7 @@ import pytest
 
 from sentinel_core import Engine
 from sentinel_core.applied_events import AppliedEvents
-from sentinel_core.audit.errors import EventRefused, PublisherUnavailable, StoreUnavailable
+from sentinel_core.audit.errors import EventRefused, PublisherMisconfigured, PublisherUnavailable, StoreUnavailable
 from sentinel_core.audit.events import Event, RuleApplied, RuleChanged
 from sentinel_core.audit.forwarder import Forwarder
 from sentinel_core.audit.ingest import Ingest
@@ -24,6 +26,7 @@ from sentinel_core.audit.kafka import clients
 from sentinel_core.audit.kafka.messages import Topics
 from sentinel_core.audit.kafka.target import Target
 from sentinel_core.audit.kafka.topics import make_topics
+from sentinel_core.audit.kafka.troubles import told
 from sentinel_core.audit.outbox import Outbox
 from sentinel_core.audit.publish.kafka import KafkaPublisher
 from sentinel_core.audit.query.grammar import parse_query
@@ -115,7 +118,7 @@ def test_an_event_is_a_structured_cloud_event_keyed_by_its_source(target: Target
     history = History()
     events = changes(history, 5)
     publisher = KafkaPublisher(target, topics)
-    assert publisher.publish(events) == [event.id for event in events]
+    assert publisher.publish(events) == events
     publisher.close()
     found = messages(target, topics.changes, 5)
     assert [json.loads(each.value) for each in found] == [json.loads(event.to_json()) for event in events]
@@ -175,14 +178,14 @@ def test_an_event_that_is_too_large_for_the_topic_is_refused_by_name(target: Tar
 
     refused: list[str] = []
 
-    def told() -> bool:
+    def is_told() -> bool:
         try:
             publisher.publish(events)
         except EventRefused as error:
             refused.append(error.event_id)
         return bool(refused)
 
-    assert wait_until(told, 10)
+    assert wait_until(is_told, 10)
     assert refused == [events[0].id]
     publisher.close()
 
@@ -252,6 +255,58 @@ class Failing:
             self.left -= 1
             raise StoreUnavailable("the disk is full")
         return self.inner.ingest(events)
+
+
+def sent(target: Target, topic: str, values: list[bytes]) -> None:
+    import kafka
+
+    producer = kafka.KafkaProducer(
+        **target.options(), acks="all", compression_type="gzip", max_request_size=200 * 2**20
+    )
+    for made in [producer.send(topic, value, key=b"k") for value in values]:
+        made.get(30)
+    producer.close()
+
+
+def test_no_message_stops_the_line_or_takes_another_with_it(target: Target, topics: Topics, store: SqliteStore) -> None:
+    good = [event.to_json() for event in changes(History(), 5)]
+    envelope = json.loads(good[0])
+    poison = [
+        json.dumps(envelope | {"source": "/mallory", "data": {"changes": [1]}}).encode(),
+        json.dumps(envelope | {"id": "\0" + envelope["id"]}).encode(),
+        json.dumps(envelope | {"source": "/s\ud800"}).encode(),
+        b"x" * (70 * 2**20),
+    ]
+    sent(target, topics.changes, [*good[:2], *poison, *good[2:], *poison[:3]])
+    line = take(target, topics, store)
+    assert (line.status().stored, line.status().dead) == (5, 7)
+    letters = {each.value[:80]: dict(each.headers) for each in messages(target, topics.dead_letters, 7)}
+    whole = letters[b"x" * 80]
+    digest = hashlib.sha256(poison[-1]).hexdigest()
+    assert whole["sentinel-whole"] == f"{len(poison[-1])} bytes, SHA-256 {digest}".encode()
+    assert whole["sentinel-reason"] == b"longer than 64 MiB, which no event is"
+
+
+@pytest.mark.parametrize(("most", "kept"), [(20_000, 16 * 2**10), (700, None)])
+def test_a_letter_too_large_is_kept_by_its_beginning_or_told(
+    target: Target, topics: Topics, store: SqliteStore, most: int, kept: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    import kafka
+
+    admin = kafka.KafkaAdminClient(**target.options())
+    admin.alter_configs(
+        [kafka.admin.ConfigResource("TOPIC", topics.dead_letters, configs={"max.message.bytes": str(most)})]
+    )
+    admin.close()
+    noise = os.urandom(100_000)
+    (event,) = changes(History(), 1)
+    sent(target, topics.changes, [b"poison", noise, event.to_json()])
+    line = take(target, topics, store)
+    assert (line.status().stored, line.status().dead) == (1, 2)
+    sizes = {len(each.value) for each in messages(target, topics.dead_letters, 1 + (kept is not None))}
+    assert sizes == {len(b"poison")} | ({kept} if kept else set())
+    said = f"100000 bytes, SHA-256 {hashlib.sha256(noise).hexdigest()}"
+    assert (said in caplog.text) == (kept is None)
 
 
 def test_while_the_store_is_down_nothing_is_lost_and_nothing_committed(
@@ -352,3 +407,11 @@ def test_a_fleet_that_sees_the_same_changes_tells_each_once_and_each_run_of_it(
     types = Counter(row.event.type for row in store.query(Query(limit=10_000)).rows)
     assert types == {RuleChanged.TYPE: steps, RuleApplied.TYPE: steps * fleet}
     assert len(store.query(parse_query("", now=datetime.now(UTC), zone=UTC).query(limit=1000)).rows) == steps
+
+
+def test_a_message_that_is_packed_by_a_codec_without_a_library_here_names_the_library(target: Target) -> None:
+    import kafka
+
+    reason = told(target, kafka.errors.UnsupportedCodecError("zstd"))
+    assert isinstance(reason, PublisherMisconfigured)
+    assert "install the library of its codec here" in str(reason)

@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_a_repeated_event_is_kept_once(outbox: Outbox, events: list[Event]) -> N
 
 def test_a_delivered_event_is_not_spooled_again_by_a_replay(outbox: Outbox, events: list[Event]) -> None:
     outbox.append(events)
-    outbox.mark_sent(ids(events))
+    outbox.mark_sent(events)
     outbox.append(events)
     assert outbox.depth() == 0
     assert outbox.oldest() is None
@@ -55,27 +56,27 @@ def test_what_was_appended_is_there_after_a_restart(outbox: Outbox, events: list
 def test_sent_events_are_bounded_in_number_and_size(tmp_path: Path, events: list[Event]) -> None:
     outbox = Outbox(tmp_path / "o.db", keep_sent=3)
     outbox.append(events)
-    outbox.mark_sent(ids(events[:8]))
+    outbox.mark_sent(events[:8])
     assert _count(outbox) == 3 + 2
     small = Outbox(outbox.path, keep_sent=100, keep_bytes=len(events[9].data))
-    small.mark_sent(ids(events[8:]))
+    small.mark_sent(events[8:])
     assert _count(small) == 1
 
 
 def test_what_waits_is_never_forgotten(tmp_path: Path, events: list[Event]) -> None:
     outbox = Outbox(tmp_path / "o.db", keep_sent=0)
     outbox.append(events)
-    outbox.mark_sent(ids(events[5:6]))
+    outbox.mark_sent(events[5:6])
     assert outbox.depth() == 9
 
 
 def test_a_parked_event_leaves_the_line_and_can_come_back(outbox: Outbox, events: list[Event]) -> None:
     outbox.append(events[:3])
-    outbox.park(events[1].id, "schema")
+    outbox.park(events[1], "schema")
     assert ids(outbox.pending()) == [events[0].id, events[2].id]
     (parked,) = outbox.parked()
     assert (parked.event, parked.reason) == (events[1], "schema")
-    outbox.unpark(events[1].id)
+    outbox.unpark(events[1])
     assert outbox.pending() == events[:3]
     assert outbox.parked_count() == 0
 
@@ -217,3 +218,15 @@ def _large(event: Event) -> Event:
 
 def _count(outbox: Outbox) -> int:
     return int(outbox._one("SELECT count(*) FROM events"))
+
+
+def test_events_of_one_id_and_two_sources_are_told_apart(outbox: Outbox, events: list[Event]) -> None:
+    mine, theirs = events[0], replace(events[0], source="/other")
+    outbox.append([mine, theirs])
+    outbox.mark_sent([mine])
+    assert (outbox.pending(), outbox.last_sent()) == ([theirs], mine)
+    outbox.park(theirs, "odd")
+    outbox.unpark(mine)
+    assert outbox.pending() == []
+    outbox.unpark(theirs)
+    assert outbox.pending() == [theirs]

@@ -77,3 +77,20 @@ def test_a_store_that_is_not_there_yet_is_read_from_its_beginning(tmp_path: Path
         tail.last(1)
     SqliteStore(path).ingest(events[1:5])
     assert news(tail) == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("more", [2, 3, 9])
+def test_a_store_that_was_replaced_by_another_is_read_from_its_beginning(
+    tmp_path: Path, events: list[Event], more: int
+) -> None:
+    store = SqliteStore(tmp_path / "audit.db")
+    store.ingest(events[:2])
+    tail = Tail(store, Query())
+    tail.last(0)
+    other = SqliteStore(tmp_path / "other.db")
+    other.ingest([replace(event, source="/other") for event in events[:more]])
+    other.close()
+    store.close()
+    (tmp_path / "other.db").replace(tmp_path / "audit.db")
+    assert len(news(tail)) == more
+    assert news(tail) == []

@@ -103,6 +103,19 @@ def test_lines_that_are_no_events_are_told_and_the_others_are_stored(
     assert [line.partition(" ")[0] for line in ended.err.splitlines()] == ["some.ndjson:2:", "some.ndjson:3:", "3"]
     assert ended.err.endswith("3 stored, 0 were there already, 2 lines refused.\n")
     assert sentinelctl("audit", "ingest", "--file", "missing.ndjson").code == 2
+
+
+def test_a_line_that_is_refused_leaves_one_of_the_same_id_alone(here: Path, sentinelctl: Run) -> None:
+    whole = json.loads(event(1, ("count", 1, 2)).to_json())
+    poison = whole | {"source": "/mallory", "data": {"changes": [1]}}
+    Path("some.ndjson").write_text(f"{json.dumps(whole)}\n{json.dumps(poison)}\n")
+    ended = sentinelctl("audit", "ingest", "--file", "some.ndjson")
+    assert (ended.code, ended.err.count("some.ndjson:2: event")) == (2, 1)
+    assert "1 stored, 0 were there already, 1 line refused." in ended.err
+
+
+def test_file_and_until_idle_exclude_one_another(here: Path, sentinelctl: Run) -> None:
+    Path("some.ndjson").write_text("")
     assert sentinelctl("audit", "ingest", "--file", "some.ndjson", "--until-idle").code == 64
 
 

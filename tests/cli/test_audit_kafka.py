@@ -101,7 +101,7 @@ def publish(server: Kafka, here: Path, number: int) -> list[str]:
     history = History()
     sent = publisher.publish([history.commit("flow", [flow_rule(count=count)]) for count in range(1, number + 1)])
     publisher.close()
-    return list(sent)
+    return [event.id for event in sent]
 
 
 def secured(server: Kafka, **more: str) -> dict[str, str]:
