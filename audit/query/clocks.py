@@ -18,6 +18,8 @@ def not_understood(text: str) -> QueryInvalid:
 _NOON = dict.fromkeys(("noon", "midday", "正午"), "12:00")
 _OFFSET = re.compile(r"(.*\d) ?(z|[+-]\d{2}:?\d{2})")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)? ?(am|pm)?|(\d{1,2}) ?(am|pm)")
+CLOCK = rf"{_CLOCK.pattern}|noon|midday".replace("(", "(?:").replace("(?:?:", "(?:")
+"""The same as a part of a pattern, without groups."""
 _CHINESE_CLOCK = re.compile(rf"({phrases.NUMBER})(?:点|时)(?:钟|整|(半)|(一刻)|({phrases.NUMBER})分?)?")
 
 

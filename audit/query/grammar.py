@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.query.interval import Interval, between, since, window
+from sentinel_core.audit.query.interval import Interval, between, since, until, window
 from sentinel_core.audit.store.contract import Condition, Query, Test
 from sentinel_core.masking import mask_text
 
@@ -103,7 +103,7 @@ def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:
         elif operator and operator != ":":
             conditions.append(_comparison(name, operator, value, negated=bool(sign)))
         else:
-            conditions.append(_text_condition(name or "resource", value, negated=bool(sign)))
+            conditions.append(text_condition(name or "resource", value, negated=bool(sign)))
     return Question(tuple(conditions), _interval(times, now, zone))
 
 
@@ -132,7 +132,8 @@ def _terms(text: str) -> list[tuple[str, str, str, str]]:
     return terms
 
 
-def _text_condition(name: str, value: str, *, negated: bool) -> Condition:
+def text_condition(name: str, value: str, *, negated: bool = False) -> Condition:
+    """`name:value` as a condition. Raises QueryInvalid."""
     if name not in QUALIFIERS:
         raise _unknown(name, value)
     column, test = QUALIFIERS[name]
@@ -213,5 +214,5 @@ def _interval(times: dict[str, str], now: datetime, zone: tzinfo) -> Interval | 
             return between(times["since"], times["until"], now=now, zone=zone)
         return since(times["since"], now=now, zone=zone)
     if "until" in times:
-        return between("1970-01-01T00:00Z", times["until"], now=now, zone=zone)
+        return until(times["until"], now=now, zone=zone)
     return None

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.query.clocks import EXAMPLES
-from sentinel_core.audit.query.moments import Duration, Frame, Span, duration, moment
+from sentinel_core.audit.query.moments import (
+    Duration,
+    Frame,
+    Span,
+    day_behind,
+    duration,
+    is_clock,
+    latest,
+    moment,
+    point,
+)
 from sentinel_core.audit.query.phrases import MAX_LENGTH, normalise
 
 
@@ -55,7 +65,8 @@ def window(text: str, *, now: datetime, zone: tzinfo) -> Interval:
 
 
 def between(start: str, end: str, *, now: datetime, zone: tzinfo) -> Interval:
-    """Two texts; the second may be a time of the first one's day, or a duration. Raises QueryInvalid."""
+    """Two texts; the second may be a time of the first one's day. `2h` is two hours ago, at either end, and `PT2H` two
+    hours from the other end. Raises QueryInvalid."""
     return _between(_clean(start), _clean(end), Frame(now, zone))
 
 
@@ -69,6 +80,14 @@ def since(text: str, *, now: datetime, zone: tzinfo) -> Interval:
         raise QueryInvalid(f"{text!r} is not a time", suggestions=_BEGINNINGS) from error
 
 
+def until(text: str, *, now: datetime, zone: tzinfo) -> Interval:
+    """All up to a point of the past, or to the end of what is named; a time of day is the latest one that has been.
+    Raises QueryInvalid."""
+    frame = Frame(now, zone)
+    return _interval(_EVER, point(_clean(text), frame).end, frame)
+
+
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNINGS = ("2h", "yesterday", "2026-11-25T14:00", "上周三下午")
 """What may be written where `since` is said already."""
 _SEPARATOR = re.compile(r" (?:to|until|till|and|-) |\.\.| ?[~–—] ?|到(?!现在$)|至(?!今$)")
@@ -94,21 +113,23 @@ def _between(start: str, end: str, frame: Frame) -> Interval:
     before, after = duration(start), duration(end)
     if before is not None and start.startswith("p"):
         last = moment(end, frame)
-        return _interval(before.shift(last.end, frame.zone, -1), last.end, frame)
+        return _interval(before.shift(last.start if last.instant else last.end, frame.zone, -1), last.end, frame)
+    if is_clock(start) and (behind := day_behind(end, frame.today)):
+        start, end = f"{behind[1]} {start}", f"{behind[1]} {behind[0]}"
     first = moment(start, frame)
     if first.instant and first.start == frame.now:
         raise QueryInvalid("nothing has happened yet after now", suggestions=(f"{end} to {start}",))
     if after is not None and end.startswith("p"):
-        return _interval(first.start, after.shift(first.start, frame.zone, 1), frame)
-    last = moment(end, replace(frame, day=first.day, part=first.part))
+        return _interval(first.start, after.shift(first.end if first.instant else first.start, frame.zone, 1), frame)
+    last = point(end, frame) if after is not None else moment(end, replace(frame, day=first.day, part=first.part))
     if last.end <= first.start:
-        near = (f"{end} to {start}",) if last.start < first.end else ()
+        near = (f"{end} to {start}",) if last.start < first.end and end != start else ()
         raise _empty(first.start, last.end, frame, near)
     return _interval(first.start, last.end, frame)
 
 
 def _since(text: str, frame: Frame) -> Interval:
-    span: Span = moment(text, frame)
+    span: Span = latest(text, frame)
     if span.start > frame.now:
         start, now = (at.astimezone(frame.zone) for at in (span.start, frame.now))
         clocks = f"it begins at {start:%Y-%m-%d %H:%M} {frame.zone}, now it is {now:%Y-%m-%d %H:%M}"
@@ -125,7 +146,8 @@ def _interval(start: datetime, end: datetime, frame: Frame) -> Interval:
 
 def _empty(start: datetime, end: datetime, frame: Frame, near: tuple[str, ...] = ()) -> QueryInvalid:
     shown = " – ".join(f"{at.astimezone(frame.zone):%Y-%m-%d %H:%M:%S}" for at in (start, end))
-    return QueryInvalid(f"the window is empty: {shown} {frame.zone}; it must begin before it ends", suggestions=near)
+    how = "ends before it begins" if end < start else "is empty"
+    return QueryInvalid(f"the window {how}: {shown} {frame.zone}", suggestions=near)
 
 
 def _clean(text: str) -> str:

@@ -77,6 +77,11 @@ class Blame:
     def time(self) -> datetime:
         return self.event.time
 
+    @property
+    def kind(self) -> str:
+        """Of the rules that changed."""
+        return self.changes[0].kind or "" if self.changes else ""
+
     def to_json(self) -> dict[str, Any]:
         return {
             "event": self.event.to_json(),
@@ -94,6 +99,11 @@ class Rejection:
 
     event: EventHead
     problem: FieldChange
+
+    @property
+    def kind(self) -> str:
+        """Of the rule that was refused."""
+        return self.problem.kind or ""
 
     def to_json(self) -> dict[str, Any]:
         return {"event": self.event.to_json(), "problem": self.problem.to_json()}
