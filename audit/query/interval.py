@@ -17,7 +17,6 @@ from sentinel_core.audit.query.clocks import EXAMPLES
 from sentinel_core.audit.query.moments import (
     Duration,
     Frame,
-    Span,
     day_behind,
     duration,
     is_clock,
@@ -80,6 +79,11 @@ def since(text: str, *, now: datetime, zone: tzinfo) -> Interval:
         raise QueryInvalid(f"{text!r} is not a time", suggestions=_BEGINNINGS) from error
 
 
+def beginning(text: str, *, now: datetime, zone: tzinfo) -> datetime:
+    """When what is named began; `2h` is two hours ago. Raises QueryInvalid, also for what is to come."""
+    return _begun(_clean(text), Frame(now, zone))
+
+
 def until(text: str, *, now: datetime, zone: tzinfo) -> Interval:
     """All up to a point of the past, or to the end of what is named; a time of day is the latest one that has been.
     Raises QueryInvalid."""
@@ -129,12 +133,16 @@ def _between(start: str, end: str, frame: Frame) -> Interval:
 
 
 def _since(text: str, frame: Frame) -> Interval:
-    span: Span = latest(text, frame)
+    return _interval(_begun(text, frame), frame.now, frame)
+
+
+def _begun(text: str, frame: Frame) -> datetime:
+    span = latest(text, frame)
     if span.start > frame.now:
         start, now = (at.astimezone(frame.zone) for at in (span.start, frame.now))
         clocks = f"it begins at {start:%Y-%m-%d %H:%M} {frame.zone}, now it is {now:%Y-%m-%d %H:%M}"
         raise QueryInvalid(f"{text!r} lies in the future: {clocks}", suggestions=("2h", "yesterday"))
-    return _interval(span.start, frame.now, frame)
+    return span.start
 
 
 def _interval(start: datetime, end: datetime, frame: Frame) -> Interval:
