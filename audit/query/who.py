@@ -216,15 +216,26 @@ def _blames(store: AuditStore, rows: list[Row]) -> tuple[Blame, ...]:
 def _blame(store: AuditStore, rows: list[Row]) -> Blame:
     head = rows[0].event
     own = tuple(_field_change(row) for row in rows)
-    others = [] if head.initial else [_field_change(row) for row in store.related(head) if _is_beside(row, head)]
-    others = [change for change in others if change not in own]
+    others = [change for change in beside(store, head) if change not in own]
+    return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen_of(store, head), _undone(store, head))
+
+
+def seen_of(store: AuditStore, head: EventHead) -> Seen:
+    """Which instances told of an event. Raises StoreUnavailable."""
     sightings = store.sightings(head)
-    seen = Seen(
+    return Seen(
         tuple(sighting.instance for sighting in sightings),
         sightings[0].time if sightings else None,
         sightings[-1].time if sightings else None,
     )
-    return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen, _undone(store, head))
+
+
+def beside(store: AuditStore, head: EventHead) -> list[FieldChange]:
+    """What else the same revision, commit or plan changed, as far as the store's `related` counts. Raises
+    StoreUnavailable."""
+    if head.initial:
+        return []
+    return [_field_change(row) for row in store.related(head) if _is_beside(row, head)]
 
 
 def _is_beside(row: Row, head: EventHead) -> bool:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from typing import Any
 
 import click
 
+from sentinel_core.audit.chain import Linked, LinkedStore
+from sentinel_core.audit.errors import EventRefused, QueryInvalid
+from sentinel_core.audit.event import Event
+from sentinel_core.audit.indexing import read_event
+from sentinel_core.audit.query.who import FieldChange, Seen, beside, seen_of
 from sentinel_core.audit.query.zones import zone_named
+from sentinel_core.audit.store.contract import AuditStore
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SIGNS, opened, value, zone_option
-from sentinel_core.cli.exits import CommandError
+from sentinel_core.cli.exits import CommandError, UsageProblem
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import Span, Styled
 
 _INVERSE = {"add": "remove", "remove": "add", "change": "change"}
 _FACTS = (
-    "environment", "app", "kind", "author", "channel", "commitHash", "revision", "reason", "message", "planId",
-    "rollbackOf", "oldDigest", "newDigest",
+    "environment", "app", "instance", "kind", "author", "committer", "publishedBy", "channel", "commitHash", "revision",
+    "reason", "message", "planId", "rollbackOf", "oldDigest", "newDigest",
 )  # fmt: skip
+_LISTED = "sentinelctl audit query    (lists events with their ids)"
+TOGETHER_SHOWN = 20
+_ALWAYS = 2**62
+"""Bytes of a body that is hashed: of this one event, whatever it takes."""
 
 
 @click.command()
@@ -36,32 +48,81 @@ def show(app: App, event_id: str, zone: str | None) -> None:
 
     ID as `audit query` and `audit who` print it; its first 8 characters are enough where they are unique.
     """
+    place = zone_named(zone)
     with opened(app) as store:
-        event = store.get(event_id)
-    if event is None:
+        try:
+            event = store.get(event_id)
+        except QueryInvalid as error:
+            raise UsageProblem(str(error), next_step=_LISTED) from error
+        around = _around(store, event) if event is not None else None
+    if event is None or around is None:
         raise CommandError(
             f"there is no event {event_id} in the audit store",
-            next_step="sentinelctl audit query    (lists events with their ids)",
+            next_step=_LISTED,
         )
     document = json.loads(event.to_json())
     patch = document["data"].get("changes") or []
     inverse = [_inverse(change) for change in reversed(patch)]
-    when = event.time.astimezone(zone_named(zone))
-    app.out.show(_view(document, patch, inverse, f"{when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {when:%z}"))
+    app.out.show(_view(document, patch, inverse, around, _clock(event.time, place), place))
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the store knows of an event beside the event itself."""
+
+    seen: Seen
+    """Which instances told of it: those that run a change, or refused it."""
+    together: Sequence[FieldChange]
+    """What else the same revision, commit or plan changed."""
+    link: Linked | None
+    """Its place in the chain; None in a store that keeps none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """`seen`, `together`, and `chain` with `number`, `hash` (hexadecimal) and `holds`."""
+        link = self.link
+        chain = link and {"number": link.number, "hash": _hex(link.hash), "holds": link.is_whole()}
+        return {"seen": self.seen.to_json(), "together": [each.to_json() for each in self.together], "chain": chain}
+
+
+def _around(store: AuditStore, event: Event) -> Around:
+    try:
+        head, _, _ = read_event(event)
+    except EventRefused:  # somebody changed it; what it still says is shown
+        return Around(Seen((), None, None), (), None)
+    links = store.links([head], most_bytes=_ALWAYS) if isinstance(store, LinkedStore) else ()
+    mine = {(row.get("rule"), row.get("field")) for row in event.payload.get("changes") or () if isinstance(row, dict)}
+    together = [
+        each for each in beside(store, head) if each.kind != head.subject or (each.rule, each.field) not in mine
+    ]
+    return Around(seen_of(store, head), together, next(iter(links), None))
+
+
+def _hex(of: object) -> str:
+    return of.hex() if isinstance(of, bytes) else "–"
+
+
+def _clock(moment: datetime, zone: tzinfo) -> str:
+    when = moment.astimezone(zone)
+    return f"{when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {when:%z}"
 
 
 def _inverse(change: Mapping[str, Any]) -> dict[str, Any]:
     """The change that takes this one back."""
     return {
         **change,
-        "action": _INVERSE.get(change["action"], change["action"]),
+        "action": _INVERSE.get(str(change.get("action")), change.get("action")),
         "old": change.get("new"),
         "new": change.get("old"),
     }
 
 
 def _view(
-    event: Mapping[str, Any], patch: Sequence[Mapping[str, Any]], inverse: Sequence[Mapping[str, Any]], when: str
+    event: Mapping[str, Any],
+    patch: Sequence[Mapping[str, Any]],
+    inverse: Sequence[Mapping[str, Any]],
+    around: Around,
+    when: str,
+    zone: tzinfo,
 ) -> View:
     data = event["data"]
 
@@ -72,6 +133,7 @@ def _view(
         for name in _FACTS:
             if data.get(name):
                 yield (f"  {name:<12} {data[name]}",)
+        yield from _around_lines(around, zone, refused=bool(data.get("problems")))
         for problem in data.get("problems") or []:
             yield ("  ", SIGNS["rejected"], f" {problem.get('message', problem)}")
         if patch:
@@ -79,21 +141,33 @@ def _view(
             yield from map(_line, patch)
             yield ("inverse",)
             yield from map(_line, inverse)
+        if around.together:
+            yield (f"with it ({len(around.together)})",)
+            yield from (_line(each.to_json()) for each in around.together[:TOGETHER_SHOWN])
 
     return View(
-        document={"event": event, "patch": list(patch), "inverse": list(inverse)},
+        document={"event": event, "patch": list(patch), "inverse": list(inverse), **around.to_json()},
         items=[*patch],
         names=[str(event["id"])],
         lines=lines,
     )
 
 
+def _around_lines(around: Around, zone: tzinfo, *, refused: bool) -> Iterator[Sequence[Span]]:
+    seen = around.seen
+    if seen.instances:
+        yield (f"  {'refused by' if refused else 'seen by':<12} {', '.join(seen.instances)}",)
+    if seen.first and seen.last:
+        yield (f"  {'first':<12} {_clock(seen.first, zone)}",)
+        yield (f"  {'last':<12} {_clock(seen.last, zone)}",)
+    if around.link is not None:
+        holds = "" if around.link.is_whole() else Styled("   NOT AS IT WAS WRITTEN: sentinelctl audit verify", "red")
+        yield (f"  {'chain':<12} {around.link.number}   {_hex(around.link.hash)}", holds)
+
+
 def _line(change: Mapping[str, Any]) -> Sequence[Span]:
-    sign = SIGNS.get(change["action"], change["action"])
+    action, rule, old, new = (change.get(name) for name in ("action", "rule", "old", "new"))
+    sign = SIGNS.get(str(action), str(action))
     if change.get("field") is None:
-        return (
-            "  ",
-            sign,
-            f" {change['rule']}  {value(change['new'] if change['action'] == 'add' else change['old'])}",
-        )
-    return ("  ", sign, f" {change['rule']}  {change['field']}  {value(change['old'])} → {value(change['new'])}")
+        return ("  ", sign, f" {value(rule)}  {value(new if action == 'add' else old)}")
+    return ("  ", sign, f" {value(rule)}  {change['field']}  {value(old)} → {value(new)}")
