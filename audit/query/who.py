@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -180,6 +180,12 @@ def who(
     return replace(answer, unknown=near(store, resource, field, conditions))
 
 
+def blame_of(store: AuditStore, head: EventHead, changes: Sequence[FieldChange]) -> Blame:
+    """What one event did, by its own changes. Raises StoreUnavailable."""
+    whole = changes or (FieldChange("", None, None, None, None, None, None),)
+    return _blame(store, [Row(head, *(getattr(each, name) for name in each.__slots__)) for each in whole])
+
+
 def _rows(store: AuditStore, query: Query) -> Iterator[Row]:
     while True:
         page = store.query(query)
@@ -216,26 +222,15 @@ def _blames(store: AuditStore, rows: list[Row]) -> tuple[Blame, ...]:
 def _blame(store: AuditStore, rows: list[Row]) -> Blame:
     head = rows[0].event
     own = tuple(_field_change(row) for row in rows)
-    others = [change for change in beside(store, head) if change not in own]
-    return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen_of(store, head), _undone(store, head))
-
-
-def seen_of(store: AuditStore, head: EventHead) -> Seen:
-    """Which instances told of an event. Raises StoreUnavailable."""
+    others = [] if head.initial else [_field_change(row) for row in store.related(head) if _is_beside(row, head)]
+    others = [change for change in others if change not in own]
     sightings = store.sightings(head)
-    return Seen(
+    seen = Seen(
         tuple(sighting.instance for sighting in sightings),
         sightings[0].time if sightings else None,
         sightings[-1].time if sightings else None,
     )
-
-
-def beside(store: AuditStore, head: EventHead) -> list[FieldChange]:
-    """What else the same revision, commit or plan changed, as far as the store's `related` counts. Raises
-    StoreUnavailable."""
-    if head.initial:
-        return []
-    return [_field_change(row) for row in store.related(head) if _is_beside(row, head)]
+    return Blame(head, own, tuple(others[:MAX_RELATED]), len(others), seen, _undone(store, head))
 
 
 def _is_beside(row: Row, head: EventHead) -> bool:

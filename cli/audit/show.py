@@ -14,7 +14,7 @@ from sentinel_core.audit.chain import Linked, LinkedStore
 from sentinel_core.audit.errors import EventRefused, QueryInvalid
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.indexing import read_event
-from sentinel_core.audit.query.who import FieldChange, Seen, beside, seen_of
+from sentinel_core.audit.query.who import FieldChange, Seen, blame_of
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import AuditStore
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
@@ -86,15 +86,13 @@ class Around:
 
 def _around(store: AuditStore, event: Event) -> Around:
     try:
-        head, _, _ = read_event(event)
+        head, rows, _ = read_event(event)
     except EventRefused:  # somebody changed it; what it still says is shown
         return Around(Seen((), None, None), (), None)
     links = store.links([head], most_bytes=_ALWAYS) if isinstance(store, LinkedStore) else ()
-    mine = {(row.get("rule"), row.get("field")) for row in event.payload.get("changes") or () if isinstance(row, dict)}
-    together = [
-        each for each in beside(store, head) if each.kind != head.subject or (each.rule, each.field) not in mine
-    ]
-    return Around(seen_of(store, head), together, next(iter(links), None))
+    own = [FieldChange(*(getattr(row, name) for name in FieldChange.__slots__)) for row in rows]
+    blame = blame_of(store, head, own)
+    return Around(blame.seen, blame.together, next(iter(links), None))
 
 
 def _hex(of: object) -> str:
