@@ -29,15 +29,17 @@ _WEAK = (
 """Names that stand in ordinary text, too: `pass: 3%`, `auth: oauth2`, and the resource `auth:login`."""
 _QUOTED = r"(?P<quote>\\*+[\"'])(?!\*\*\*)(?:(?!(?P=quote))(?:\\.|[^\\\n]|\\(?![^\n])))++(?:(?P=quote))?+"
 """Up to the closing quote, or the end of the line where the text was cut before it."""
+_FIRST = "acpst密口"
+"""What a name begins with: nowhere else one is looked for."""
 _BARE = (
     r"(?P<opened>\\*+[\"'])?(?:(?:bearer|basic|token|negotiate|apikey|aws4[\w-]*+)\s++)?(?!\*\*\*)"
-    rf"(?:(?!{STRONG}|{_WEAK})(?:[^\s\"'&,;}}\])<\\]|<(?!/)|\\(?![\"'])))++"
+    rf"(?:[^\s\"'&,;}}\])<\\{_FIRST}]|(?!{STRONG}|{_WEAK})[{_FIRST}]|<(?!/)|\\(?![\"']))++"
 )
 """Up to what ends a value in JSON, YAML, XML, a URI or a call, or to the next name: a path may join two."""
 _FLAG = r"(?<![\w-])--(?=[\w-])[\w-]*?(?:password|passphrase|secret|token)\s++"
 _PARAMETER = r"[?&](?:sig=|key=(?=[^\s&\"']{8})(?=[^\s&\"'\d]{0,64}+\d))"
 """Of a URI that is signed, or of a webhook; another key is short, or has no digits."""
-NAMED = re.compile(rf"(?i)(?P<name>{STRONG}|{_WEAK}|{_FLAG}|{_PARAMETER})(?:{_QUOTED}|{_BARE})")
+NAMED = re.compile(rf"(?i)(?=[-?&{_FIRST}])(?P<name>{STRONG}|{_WEAK}|{_FLAG}|{_PARAMETER})(?:{_QUOTED}|{_BARE})")
 
 BLOCK = re.compile(
     rf"(?i)(?P<indent>[ \t]*+(?:-[ \t]++)*+)(?P<head>[^\n]*?"

@@ -42,7 +42,8 @@ def _masked(text: str) -> str:
     text = written.PRIVATE_KEY.sub(MASK, text)
     if _BLOCK_SIGN.search(text):
         text = _mask_blocks(text, written.BLOCK)
-    text = written.BLOCK_IN_JSON.sub(rf"\g<name>{MASK}", text)
+    if "\\" in text and ("|" in text or ">" in text):
+        text = written.BLOCK_IN_JSON.sub(rf"\g<name>{MASK}", text)
     text = "".join(MASK if is_user else piece for piece, is_user in _users(text))
     text = _BROKEN_USER.sub(f"{MASK}@", text)
     for argument in written.ARGUMENTS:

@@ -131,6 +131,18 @@ def test_another_environment_that_knows_a_resource_is_named(story: Project, sent
     assert "No change of payment_invoke is known. It is known in prod: --env prod." in asked.err
 
 
+def test_a_context_in_use_keeps_to_its_environment(story: Project, sentinelctl: Run, tmp_path: Path) -> None:
+    store = load_settings(story.folder / "sentinel.yaml").audit.store
+    file = tmp_path / "sentinel.yaml"
+    contexts = "{live: {environment: prod}, other: {environment: staging}}"
+    file.write_text(f"audit: {{store: '{store}'}}\ncontexts: {contexts}\n", encoding="utf-8")
+    who = ("audit", "who", "payment_invoke", "--config", str(file), "--context")
+    assert sentinelctl(*who, "other").err.startswith("all changes so far, environment staging\n0 changes. ")
+    assert "It is known in prod: --env prod." in sentinelctl(*who, "other").err
+    assert "environment prod\n2 changes" in sentinelctl(*who, "live").err
+    assert "2 changes" in sentinelctl(*who, "other", "--env", "prod").err
+
+
 def test_terms_that_find_nothing_because_no_rule_has_the_field_say_so(story: Project, sentinelctl: Run) -> None:
     for term in ("cuont>3", "field:cuont"):
         asked = sentinelctl("audit", "query", term)
