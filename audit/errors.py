@@ -21,9 +21,15 @@ AuditError
 
 from __future__ import annotations
 
+from sentinel_core.masking import mask_text
+
 
 class AuditError(Exception):
-    """Root of what this package raises. Messages say where and what to do next, and carry no credentials."""
+    """Root of what this package raises. Messages say where and what to do next, and carry no credentials, even where
+    they repeat what somebody sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(mask_text(message))
 
 
 class SinkUnavailable(AuditError):
@@ -49,7 +55,7 @@ class EventRefused(AuditError):
         self.event_id = event_id
         self.source = source
         """Of the event, where another may have the same id."""
-        self.reason = reason
+        self.reason = mask_text(reason)
         super().__init__(f"event {event_id} is refused: {reason}")
 
 
@@ -100,7 +106,9 @@ class CheckpointsUnusable(AuditError):
 class QueryInvalid(AuditError):
     """The text of a question is not understood."""
 
-    def __init__(self, message: str, *, suggestions: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, suggestions: tuple[str, ...] = (), next_step: str | None = None) -> None:
+        self.next_step = next_step
+        """What to type next, where the help on queries does not say it."""
         self.suggestions = suggestions
         """Complete texts that would be understood."""
         hint = f"; write {' or '.join(repr(text) for text in suggestions)}" if suggestions else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,29 @@ _MIGRATIONS = (
     CREATE INDEX sent ON events (seq) WHERE state = 1;
     CREATE INDEX parked ON events (seq) WHERE state = 2
     """,
+    """
+    ALTER TABLE events RENAME TO once;
+    DROP INDEX waiting;
+    DROP INDEX sent;
+    DROP INDEX parked;
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL, source TEXT NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL, time INTEGER NOT NULL,
+        state INTEGER NOT NULL DEFAULT 0 CHECK (state IN (0 /* waiting */, 1 /* sent */, 2 /* parked */)),
+        reason TEXT, data BLOB NOT NULL, instance TEXT NOT NULL DEFAULT '',
+        UNIQUE (id, source, instance)
+    );
+    INSERT INTO events (seq, id, source, type, subject, time, state, reason, data)
+        SELECT seq, id, source, type, subject, time, state, reason, data FROM once ORDER BY seq;
+    DROP TABLE once;
+    CREATE INDEX waiting ON events (seq) WHERE state = 0;
+    CREATE INDEX sent ON events (seq) WHERE state = 1;
+    CREATE INDEX parked ON events (seq) WHERE state = 2
+    """,
 )
+_INSTANCE = re.compile(rb'"instance":"((?:[^"\\]|\\.)*+)"')
+_HEAD_BYTES = 4096
+"""The head of an event stands in front of its rules, which are long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +91,17 @@ class Outbox:
         )
 
     def append(self, events: Sequence[Event]) -> None:
-        """Returns when all are on disk, in one transaction; see `EventSink`."""
+        """Returns when all are on disk, in one transaction; see `EventSink`. Of several instances that tell one
+        event, each has its own, as the store counts them."""
         rows = [
-            (event.id, event.source, event.type, event.subject, milliseconds(event.time), event.data)
+            (event.id, event.source, event.type, event.subject, milliseconds(event.time), event.data, _teller(event))
             for event in events
         ]
         with self._database.write() as connection:
             connection.executemany(
-                "INSERT OR IGNORE INTO events (id, source, type, subject, time, data) VALUES (?, ?, ?, ?, ?, ?)", rows
+                "INSERT OR IGNORE INTO events (id, source, type, subject, time, data, instance) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                rows,
             )
         self.appended.set()
 
@@ -165,6 +191,12 @@ _FORGET = """
         ) WHERE place <= ? AND size <= ?
     )
 """
+
+
+def _teller(event: Event) -> str:
+    """The instance that tells of it; empty where none does."""
+    found = _INSTANCE.search(event.data, 0, _HEAD_BYTES)
+    return "" if found is None else found[1].decode(errors="replace")
 
 
 def _event(row: tuple[str, str, str, str, int, bytes, str | None]) -> Event:

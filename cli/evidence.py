@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from sentinel_core.audit.errors import AuditError, StoreMissing
@@ -44,7 +45,8 @@ def kafka(settings: Settings, limit: float) -> Iterator[Check]:
         return
     step = "check audit.kafka in the settings, and that the brokers run; events wait in the outbox until then"
     late = Check("kafka", "fail", f"{target} took longer than {limit:g} s", step, Exit.UNREACHABLE)
-    yield Bounded(lambda: _topics(target, topics, step)).result(time.monotonic() + limit, late)
+    check = Bounded(lambda: _topics(target, topics, step)).result(time.monotonic() + limit, late)
+    yield replace(check, what=check.what.removeprefix("kafka "))  # its name stands in front
 
 
 def _topics(target: Target, topics: Topics, step: str) -> Check:

@@ -81,7 +81,7 @@ def _step_of_kind(error: BaseException) -> str | None:
     if isinstance(error, (EventInvalid, EventDamaged)):
         return "sentinelctl audit verify    (says what is not as it was written)"
     if isinstance(error, QueryInvalid):
-        return "sentinelctl audit query --help    (how times and terms are written)"
+        return error.next_step or "sentinelctl audit query --help    (how times and terms are written)"
     if isinstance(error, LibraryMissing):
         return "install that, then run the command again"
     return None

@@ -6,6 +6,7 @@ import logging
 import os
 import traceback
 from collections.abc import Sequence
+from typing import cast
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -74,11 +75,11 @@ def _run(app: App, arguments: list[str]) -> int:
     except BrokenPipeError:  # click's own help pages; our data is guarded in the output layer
         return Exit.DONE
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 -- the last place that can turn it into words
-        return _report(app, error)
+        return _report(app, error, arguments)
     return result if isinstance(result, int) else Exit.DONE
 
 
-def _report(app: App, error: BaseException) -> int:
+def _report(app: App, error: BaseException, arguments: Sequence[str] = ()) -> int:
     code = code_of(error)
     out = app.out
     if app.debug:
@@ -92,7 +93,7 @@ def _report(app: App, error: BaseException) -> int:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         out.say_text(error.ctx.get_usage())
     out.say_text(f"error: {_words(error)}", "red")
-    step = next_step_of(error) or _help_step(error)
+    step = next_step_of(error) or _help_step(error, arguments)
     if step is not None:
         out.say_text(f"  next: {step}")
     return code if app.code_of_errors is None else app.code_of_errors
@@ -123,10 +124,17 @@ def _masked(text: str) -> str:
     return mask_text(mask_uri(text))
 
 
-def _help_step(error: BaseException) -> str | None:
-    if isinstance(error, click.UsageError) and error.ctx is not None:
+def _help_step(error: BaseException, arguments: Sequence[str]) -> str | None:
+    if not isinstance(error, click.UsageError):
+        return None
+    if error.ctx is not None:
         return f"{error.ctx.command_path} --help"
-    return None
+    path, group = [PROGRAM], cast("click.Command", cli)  # click does not say where an option has no value
+    for word in arguments:
+        if isinstance(group, LazyGroup) and word in group.lazy:
+            path.append(word)
+            group = group.get_command(click.Context(group), word) or group
+    return " ".join([*path, "--help"])
 
 
 def _log_through(app: App) -> None:

@@ -1,57 +1,57 @@
-"""Credentials in texts, found by how they are written: user information in a URI, `password=…`, well-known shapes of
-tokens, private keys. Whatever a person may see, or an event holds, goes through `mask_text`.
+"""Texts without the credentials in them: user information in a URI, `password=…`, well-known shapes of tokens, private
+keys (`credentials.py`). Whatever a person may see, or an event holds, goes through `mask_text`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from sentinel_core.expression import expression
+from sentinel_core.masking_hints import HINT, plainly
 
 MASK = "***"
-_URI_USER = expression(r"(?<=://)(?:[^/\s\"'?#:@]+:(?!\d+/)[^\s\"']*|[^/\s\"'?#]+)@")
+_BEHIND_SCHEME = expression(r"://[^\s\"']*+")
+_USER = expression(r"(?:[^/\s\"'?#:@]++:(?!\d++/)[^\s\"']*|[^/\s\"'?#]*)@")
 """A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
-_NAME = (
-    r"(?<!</)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?(?:id|secret))?|"
-    r"(?:secret|private)[_-]?key|credential|signature|(?:密|\\u5bc6)(?:码|\\u7801|钥|\\u94a5)|(?:口|\\u53e3)(?:令|\\u4ee4))"
-    r"(?:\\*[\"'])?\s*(?:[=:：>]|\\uff1a)\s*"
+_BROKEN_USER = expression(
+    r"(?<=://)[^\s/:@\"'<>?#]{1,64}:(?!\d{1,5}(?!\w))[^\s\"'<>@]{0,200}+[ \t][^\n\"'<>@]{0,64}+@(?=\w)"
 )
-_QUOTED = r"(\\*[\"'])(?!\*\*\*)(?:(?!\2)(?:\\.|.)){1,4096}(?:\2|(?=\n)|\Z)"
-"""Up to the closing quote, or the end of the line where the text was cut before it."""
-_BARE = rf"(\\*[\"'])?(?:(?:bearer|basic)\s+)?(?!\*\*\*)(?:(?!{_NAME})(?:[^\s\"'&,;}}\])<\\]|<(?!/)|\\(?![\"'])))+"
-"""Up to what ends a value in JSON, YAML, XML, a URI or a call, or to the next name: a path may join two."""
-_NAMED_SECRET = expression(rf"(?i)({_NAME}|--[\w-]*(?:password|passphrase|secret|token)\s+)(?:{_QUOTED}|{_BARE})")
-_BEARER = expression(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_TOKEN_SHAPE = expression(
-    r"\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|"
-    r"(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
-)
-_PRIVATE_KEY = expression(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_LITERALS = (
-    *("passw", "passphrase", "pwd", "secret", "token", "key", "credential", "signature", "bearer", "basic"),
-    *("密码", "口令", "密钥", "\\u5bc6", "\\u53e3"),
-    *("ghp_", "gho_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "xox", "akia", "asia", "sk-", "ltai", "eyj"),
-)
+"""With a blank in the password."""
+_BLOCK_SIGN = expression(r"[|>][-+0-9]{0,2}[ \t]*+(?:#.*)?\n")
+_SCHEME_ENDS = expression(r"(?i)[a-z][a-z0-9+.-]*\Z")
 _SECRET_PARAMETER = expression(
-    r"pass|secret|token|credential|api_?key|access_?key|private_?key|auth|signature", re.IGNORECASE
+    r"pass|pwd|secret|token|credential|api_?key|access_?key|private_?key|auth|signature|^(?:sig|key)$", re.IGNORECASE
 )
-_USERINFO = expression(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<userinfo>[^\s/?#'\":@]+:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]*)@", re.IGNORECASE
-)
-"""A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
 _PARAMETER = expression(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
 
 
 def mask_text(text: str) -> str:
-    """The text with every credential in it replaced by `***`. Idempotent."""
-    if not may_hold_secret(text):
+    """The text with every credential in it replaced by `***`, and then also without odd characters that may hide one.
+    Idempotent, and linear in the length of the text."""
+    plain = plainly(text)
+    if not _may_hold(plain):
         return text
-    text = _PRIVATE_KEY.sub(MASK, text)
-    text = _URI_USER.sub(f"{MASK}@", text)
-    text = _NAMED_SECRET.sub(_masked_value, text)
-    text = _BEARER.sub(rf"\1 {MASK}", text)
-    return _TOKEN_SHAPE.sub(MASK, text)
+    masked = _masked(plain)
+    return text if masked == plain else masked
+
+
+def _masked(text: str) -> str:
+    from sentinel_core import credentials as written
+
+    text = written.PRIVATE_KEY.sub(MASK, text)
+    if _BLOCK_SIGN.search(text):
+        text = _mask_blocks(text, written.BLOCK)
+    if "\\" in text and ("|" in text or ">" in text):
+        text = written.BLOCK_IN_JSON.sub(rf"\g<name>{MASK}", text)
+    text = "".join(MASK if is_user else piece for piece, is_user in _users(text))
+    text = _BROKEN_USER.sub(f"{MASK}@", text)
+    for argument in written.ARGUMENTS:
+        text = argument.sub(rf"\1{MASK}", text)
+    text = written.NAMED.sub(_masked_value, text)
+    text = written.BEARER.sub(rf"\1 {MASK}", text)
+    return written.TOKEN.sub(MASK, text)
 
 
 @lru_cache(maxsize=4096)
@@ -61,28 +61,69 @@ def mask_name(name: str) -> str:
 
 
 def _masked_value(found: re.Match[str]) -> str:
-    name, quote, opened = found.groups(default="")
-    return f"{name}{quote or opened}{MASK}{quote}"
+    quote = found["quote"] or ""
+    return f"{found['name']}{quote or found['opened'] or ''}{MASK}{quote}"
+
+
+def _mask_blocks(text: str, begins: re.Pattern[str]) -> str:
+    """What stands in YAML below `password: |`, in the place of the sign."""
+    lines: list[str] = []
+    depth: int | None = None
+    for line in text.split("\n"):
+        if depth is not None and (not line.strip() or len(line) - len(line.lstrip()) > depth):
+            continue
+        found = begins.fullmatch(line.rstrip()) if _BLOCK_SIGN.search(line + "\n") else None
+        depth = len(found["indent"]) if found else None
+        lines.append(f"{found['indent']}{found['head']}{MASK}" if found else line)
+    return "\n".join(lines)
 
 
 def may_hold_secret(text: str) -> bool:
     """A cheap no for nearly every text, and for many joined to one; a yes may be wrong."""
-    lower = text.lower()
-    return any(literal in lower for literal in _LITERALS) or ("://" in lower and _URI_USER.search(lower) is not None)
+    return _may_hold(plainly(text))
+
+
+def _may_hold(plain: str) -> bool:
+    lower = plain.lower()
+    if HINT.search(lower) is not None:
+        return True
+    if "://" not in lower or "@" not in lower:
+        return False
+    return any(is_user for _, is_user in _users(lower)) or _BROKEN_USER.search(lower) is not None
 
 
 def mask_uri(text: str) -> str:
     """`text` (one URI, or any message that holds some) without passwords, tokens and secret-looking parameters."""
-    return _PARAMETER.sub(_mask_parameter, _USERINFO.sub(_mask_userinfo, text))
+    pieces: list[str] = []
+    for piece, is_user in _users(text):
+        pieces.append(_shown_user(piece, pieces[-1]) if is_user else piece)
+    return _PARAMETER.sub(_mask_parameter, "".join(pieces))
 
 
-def _mask_userinfo(match: re.Match[str]) -> str:
-    user, colon, _ = match["userinfo"].partition(":")
+def _users(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and whether each is the user information of a URI; each of those follows another piece."""
+    done = 0
+    for found in _BEHIND_SCHEME.finditer(text):
+        last = text.rfind("@", found.start(), found.end())
+        begin = found.start()
+        while 0 <= begin < last:
+            user = _USER.match(text, begin + 3, last + 1)
+            if user is not None and user.end() - user.start() > 1:
+                yield text[done : user.start()], False
+                yield user[0][:-1], True
+                done = user.end() - 1
+            begin = text.find("://", begin + 3 if user is None else user.end(), found.end())
+    yield text[done:], False
+
+
+def _shown_user(userinfo: str, before: str) -> str:
+    user, colon, _ = userinfo.partition(":")
     if colon:
-        return f"{match['scheme']}{user}:{MASK}@"
+        return f"{user}:{MASK}"
     # Over HTTP a lone user name is nearly always a personal token; over SSH it is a name.
-    is_token = match["scheme"].lower().removeprefix("git+").startswith("http")
-    return f"{match['scheme']}{MASK if is_token else user}@"
+    scheme = _SCHEME_ENDS.search(before[-40:].removesuffix("://"))
+    is_token = scheme is not None and scheme[0].lower().removeprefix("git+").startswith("http")
+    return MASK if is_token else user
 
 
 def _mask_parameter(match: re.Match[str]) -> str:

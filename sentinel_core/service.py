@@ -100,7 +100,8 @@ class ServiceEngine(Engine):
         for log in self._logs:
             log.start()
         if self.settings.status is not None:
-            self._status = StatusFile(self, Path(self.settings.status)).start()
+            folder = Path(self.settings.status)
+            self._status = StatusFile(self, folder, redaction=redaction_of(self.settings)).start()
 
     def renew_after_fork(self) -> None:
         super().renew_after_fork()

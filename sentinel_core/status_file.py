@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sentinel_core import views
-from sentinel_core.audit.redact import Masker
+from sentinel_core.audit.redact import Masker, mask_quoted
+from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.clock_watch import ClockWatch
 from sentinel_core.masking import may_hold_secret
 from sentinel_core.metrics.ticker import Ticked, Ticker
@@ -34,6 +35,7 @@ logger = logging.getLogger("sentinel_core")
 EVERY_S: Final = 2.0
 MOST_BREAKERS: Final = 1000
 """Breakers that a file tells of: those of business metrics, and others that are not closed."""
+_NEW: Final = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 MAX_BYTES: Final = 8 * 2**20
 """Larger files are not ours, and are not read."""
 
@@ -41,11 +43,13 @@ MAX_BYTES: Final = 8 * 2**20
 class StatusFile(Ticked):
     """Writes the status of one engine, on a thread of its own. Disks that fail stop nothing."""
 
-    def __init__(self, engine: Engine, folder: Path, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, engine: Engine, folder: Path, *, every_s: float = EVERY_S, redaction: Redaction = NONE) -> None:
+        """`redaction`: fields of rules that the file does not hold in clear."""
         self._engine = engine
+        self._redaction = redaction
         self._folder = folder
         self._ticker = Ticker("status file", self._write, every_s)
-        self._traffic = Traffic(engine)
+        self._traffic = Traffic(engine, redaction)
         self._clock = ClockWatch(engine.clock)
         self._forget = engine.on_fork(self._renew_after_fork)
 
@@ -69,7 +73,7 @@ class StatusFile(Ticked):
             logger.warning("the status file cannot be removed: %s", error)
 
     def _renew_after_fork(self) -> None:
-        self._traffic = Traffic(self._engine)
+        self._traffic = Traffic(self._engine, self._redaction)
         self._ticker.renew_after_fork()
 
     def _write(self) -> None:
@@ -86,14 +90,28 @@ class StatusFile(Ticked):
             "traffic": self._traffic.tell(),
             "clock": self._clock.look(),
         }
+        if self._redaction.chosen:
+            self._hide(status)
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.new")
         text = _dumps(status)
         if may_hold_secret(text):
             text = _dumps(Masker().value(status))
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # half a surrogate as JSON escapes it
+        with os.fdopen(os.open(temporary, _NEW, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), 0o600)  # of one that a killed process left
+            file.write(text.encode("utf-8", "backslashreplace"))  # half a surrogate as JSON escapes it
         temporary.replace(path)
+
+    def _hide(self, status: dict[str, Any]) -> None:
+        """Takes the fields that events do not show out of the paths of rules and out of warnings, too."""
+        for each in status["breakers"]:
+            each["rule"] = self._redaction.path(each["rule"], each["kind"], each["resource"])
+        for kind in status["kinds"].values():
+            warnings = kind.get("warnings", ())
+            kind["warnings"] = [
+                mask_quoted(warning) if self._redaction.is_named_in(warning) else warning for warning in warnings
+            ]
 
 
 def _dumps(status: dict[str, Any]) -> str:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sentinel_core import views
+from sentinel_core.audit.redaction import NONE, Redaction
 from sentinel_core.clock import SECOND
+from sentinel_core.masking import MASK
 from sentinel_core.node import Node
-from sentinel_core.rules import describe_rule
+from sentinel_core.rules import Rule, describe_rule
 from sentinel_core.stats import stats_of, totals_of
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ _NOTHING: Final[tuple[int, int, Mapping[str, int]]] = (0, 0, {})
 class Traffic:
     """Tells of an engine's traffic; one teller, on its own thread."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, redaction: Redaction = NONE) -> None:
         self._engine = engine
+        self._redaction = redaction
         self._began_ns = engine.clock.monotonic_ns()
         self._seen: dict[str, _Seen] = {}
         self._marks: list[tuple[int, dict[str, tuple[int, int, Mapping[str, int]]]]] = [(self._began_ns, {})]
@@ -152,14 +155,30 @@ class Traffic:
             "blockedBy": dict(seen.by),
             "second": {"passed": stats.passed, "blocked": stats.blocked, "threads": stats.threads},
             "avgRtMs": round(stats.avg_rt, 3),
-            "origins": _told(origins, without=_unnamed(seen, origins)) if plan.by_origin else None,
+            "origins": _told(origins, without=_unnamed(seen, origins))
+            if plan.by_origin and not self._hides_callers
+            else None,
             "contexts": _told(contexts) if plan.by_context else None,
             "rules": [
-                {"kind": kind, "rule": rule.path, "says": describe_rule(rule), **live}
+                {
+                    "kind": kind,
+                    "rule": self._redaction.path(rule.path, kind, resource),
+                    "says": self._says(rule),
+                    **live,
+                }
                 for kind, rule, live in views.live_values(plan, core)
                 if rule is not None
             ],
         }
+
+    def _says(self, rule: Rule) -> str:
+        """A rule in a line, unless it would tell a field that nobody is to see."""
+        chosen = self._redaction.chosen
+        return MASK if chosen and not chosen.isdisjoint(rule.to_json()) else describe_rule(rule)
+
+    @property
+    def _hides_callers(self) -> bool:
+        return "limitApp" in self._redaction.chosen
 
 
 def _is_named(plan: Plan) -> bool:

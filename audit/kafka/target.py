@@ -83,7 +83,9 @@ class Target:
 
     def words(self, error: BaseException) -> str:
         """What went wrong, without the password, and what to look at."""
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        name, said = type(error).__name__, str(error)
+        if not said.startswith(name):  # some of its errors say their name themselves
+            said = f"{name}: {said}" if said else name
         try:
             secret = self.password() if self.user else ""
         except (PublisherMisconfigured, OSError, UnicodeDecodeError):

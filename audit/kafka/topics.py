@@ -12,6 +12,7 @@ from sentinel_core.audit.kafka.troubles import told
 
 MAX_MESSAGE_BYTES = 32 * 2**20
 """A change of 10,000 rules with both lists is 4 MiB; brokers take 1 MiB by default."""
+PARTITIONS = 6
 CHANGES_KEPT_MS = -1
 STATUS_KEPT_MS = 7 * 86_400_000
 
@@ -26,8 +27,9 @@ class Made:
     """Settings of a topic that was there, which are not as they would have been made: `name is x, not y`."""
 
 
-def make_topics(target: Target, topics: Topics, *, partitions: int = 6, replicas: int = -1) -> list[Made]:
-    """Creates what is missing and changes nothing that is there. `replicas` -1: the brokers' default.
+def make_topics(target: Target, topics: Topics, *, partitions: int | None = None, replicas: int = -1) -> list[Made]:
+    """Creates what is missing, changes nothing that is there. `partitions` None: PARTITIONS of a new one, any number
+    of one that is there; `replicas` -1: the brokers' default.
 
     Raises PublisherUnavailable.
     """
@@ -109,14 +111,23 @@ def _settings(topic: str, topics: Topics) -> dict[str, str]:
     }
 
 
-def _make(admin: Any, topic: str, settings: dict[str, str], partitions: int, replicas: int) -> Made:
+def _make(admin: Any, topic: str, settings: dict[str, str], partitions: int | None, replicas: int) -> Made:
     errors = library().errors
-    plan = {topic: {"num_partitions": partitions, "replication_factor": replicas, "configs": settings}}
+    plan = {topic: {"num_partitions": partitions or PARTITIONS, "replication_factor": replicas, "configs": settings}}
     try:
         admin.create_topics(plan, wait_for_metadata=True)
     except errors.TopicAlreadyExistsError:
-        return Made(topic, created=False, differs=_differs(admin, topic, settings))
+        parted = _partitions_differ(admin, topic, partitions)
+        return Made(topic, created=False, differs=(*parted, *_differs(admin, topic, settings)))
     return Made(topic, created=True)
+
+
+def _partitions_differ(admin: Any, topic: str, partitions: int | None) -> tuple[str, ...]:
+    if partitions is None:
+        return ()
+    (found,) = admin.describe_topics([topic])
+    there = len(found["partitions"])
+    return () if there == partitions else (f"it has {there} partitions, not {partitions}",)
 
 
 def _differs(admin: Any, topic: str, settings: dict[str, str]) -> tuple[str, ...]:

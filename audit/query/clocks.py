@@ -18,7 +18,10 @@ def not_understood(text: str) -> QueryInvalid:
 
 _NOON = dict.fromkeys(("noon", "midday", "正午"), "12:00")
 _OFFSET = expression(r"(.*\d) ?(z|[+-]\d{2}:?\d{2})")
-_CLOCK = expression(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)? ?(am|pm)?|(\d{1,2}) ?(am|pm)")
+_CLOCK_TEXT = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)? ?(am|pm)?|(\d{1,2}) ?(am|pm)"
+_CLOCK = expression(_CLOCK_TEXT)
+CLOCK = rf"{_CLOCK_TEXT}|noon|midday".replace("(", "(?:").replace("(?:?:", "(?:")
+"""The same as a part of a pattern, without groups."""
 _CHINESE_CLOCK = expression(rf"({phrases.NUMBER})(?:点|时)(?:钟|整|(半)|(一刻)|({phrases.NUMBER})分?)?")
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.query.interval import Interval, between, since, window
-from sentinel_core.audit.store.contract import Condition, Query, Test
+from sentinel_core.audit.query.interval import Interval, between, since, until, window
+from sentinel_core.audit.store.contract import COLUMNS, Condition, Query, Test
 from sentinel_core.expression import expression
 from sentinel_core.masking import mask_text
 
@@ -96,7 +96,9 @@ def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:
         raise QueryInvalid(f"a query of {len(text)} characters; at most {MAX_LENGTH} are read")
     conditions: list[Condition] = []
     times: dict[str, str] = {}
-    for sign, name, operator, value in _terms(text):
+    terms = _terms(text)
+    _refuse_words_between(terms)
+    for sign, name, operator, value in terms:
         if operator == ":" and name in TIMES:
             if sign or name in times:
                 raise QueryInvalid(f"{name}: stands once and without `-`")
@@ -104,14 +106,56 @@ def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Question:
         elif operator and operator != ":":
             conditions.append(_comparison(name, operator, value, negated=bool(sign)))
         else:
-            conditions.append(_text_condition(name or "resource", value, negated=bool(sign)))
+            conditions.append(text_condition(name or "resource", value, negated=bool(sign)))
     return Question(tuple(conditions), _interval(times, now, zone))
+
+
+def _refuse_words_between(terms: Sequence[tuple[str, str, str, str]]) -> None:
+    """Raises QueryInvalid for `a OR b`, which would look for three resources at once."""
+    for place, (_, name, _, value) in enumerate(terms):
+        if name or value not in _BETWEEN:
+            continue
+        if value in {"OR", "||"} and 0 < place < len(terms) - 1:
+            (_, name, operator, one), (_, other_name, _, other) = terms[place - 1], terms[place + 1]
+            if name == other_name and operator in {"", ":"}:
+                near = (f"{name or 'resource'}:{one},{other}",)
+                raise QueryInvalid(f"{value} is no word of a query; a comma between values is 'or'", suggestions=near)
+        raise QueryInvalid(
+            f"{value} is no word of a query (in quotes it is a resource): all terms must hold, a comma between values "
+            "is 'or', and `-` in front of a term is 'not'"
+        )
+
+
+_BETWEEN = {"OR", "AND", "NOT", "||", "&&"}
 
 
 def resource_condition(value: str) -> Condition:
     """A resource by name or pattern, in the spelling that events have it (credentials masked)."""
     clean = mask_text(value)
     return Condition("resource", "like" if "*" in clean else "is", (clean,))
+
+
+def unknown_fields(question: Question) -> tuple[str, ...]:
+    """What to say of each field that a question names and no rule has."""
+    asked: list[str] = []
+    for condition in question.conditions:
+        if condition.column == "field" and condition.test == "is":
+            asked += map(str, condition.values)
+        elif condition.column not in COLUMNS:
+            asked.append(condition.column)
+    known = _rule_fields() if asked else ()
+    found = []
+    for name in asked:
+        if name not in known and name.partition(".")[0] not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            found.append(f"no rule has a field {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    return tuple(found)
+
+
+def _rule_fields() -> tuple[str, ...]:
+    from sentinel_core.rules.registry import MODELS  # as for kinds; asked where nothing was found
+
+    return tuple(sorted({name for model in MODELS.values() for name in model.fields_by_alias()}))
 
 
 def _terms(text: str) -> list[tuple[str, str, str, str]]:
@@ -133,7 +177,8 @@ def _terms(text: str) -> list[tuple[str, str, str, str]]:
     return terms
 
 
-def _text_condition(name: str, value: str, *, negated: bool) -> Condition:
+def text_condition(name: str, value: str, *, negated: bool = False) -> Condition:
+    """`name:value` as a condition. Raises QueryInvalid."""
     if name not in QUALIFIERS:
         raise _unknown(name, value)
     column, test = QUALIFIERS[name]
@@ -214,5 +259,5 @@ def _interval(times: dict[str, str], now: datetime, zone: tzinfo) -> Interval | 
             return between(times["since"], times["until"], now=now, zone=zone)
         return since(times["since"], now=now, zone=zone)
     if "until" in times:
-        return between("1970-01-01T00:00Z", times["until"], now=now, zone=zone)
+        return until(times["until"], now=now, zone=zone)
     return None

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.query.clocks import EXAMPLES
-from sentinel_core.audit.query.moments import Duration, Frame, Span, duration, moment
+from sentinel_core.audit.query.moments import (
+    Duration,
+    Frame,
+    day_behind,
+    duration,
+    is_clock,
+    latest,
+    moment,
+    point,
+)
 from sentinel_core.audit.query.phrases import MAX_LENGTH, normalise
 from sentinel_core.audit.query.zones import shown_in
 from sentinel_core.expression import expression
@@ -57,7 +66,8 @@ def window(text: str, *, now: datetime, zone: tzinfo) -> Interval:
 
 
 def between(start: str, end: str, *, now: datetime, zone: tzinfo) -> Interval:
-    """Two texts; the second may be a time of the first one's day, or a duration. Raises QueryInvalid."""
+    """Two texts; the second may be a time of the first one's day. `2h` is two hours ago, at either end, and `PT2H` two
+    hours from the other end. Raises QueryInvalid."""
     return _between(_clean(start), _clean(end), Frame(now, zone))
 
 
@@ -71,6 +81,19 @@ def since(text: str, *, now: datetime, zone: tzinfo) -> Interval:
         raise QueryInvalid(f"{text!r} is not a time", suggestions=_BEGINNINGS) from error
 
 
+def beginning(text: str, *, now: datetime, zone: tzinfo) -> datetime:
+    """When what is named began; `2h` is two hours ago. Raises QueryInvalid, also for what is to come."""
+    return _begun(_clean(text), Frame(now, zone))
+
+
+def until(text: str, *, now: datetime, zone: tzinfo) -> Interval:
+    """All up to a point of the past, or to the end of what is named; a time of day is the latest one that has been.
+    Raises QueryInvalid."""
+    frame = Frame(now, zone)
+    return _interval(EVER, point(_clean(text), frame).end, frame)
+
+
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNINGS = ("2h", "yesterday", "2026-11-25T14:00", "上周三下午")
 """What may be written where `since` is said already."""
 _SEPARATOR = expression(r" (?:to|until|till|and|-) |\.\.| ?[~–—] ?|到(?!现在$)|至(?!今$)")
@@ -97,6 +120,8 @@ def _between(start: str, end: str, frame: Frame) -> Interval:
     if before is not None and start.startswith("p"):
         last = moment(end, frame)
         return _interval(before.shift(last.start if last.instant else last.end, frame.zone, -1), last.end, frame)
+    if is_clock(start) and (behind := day_behind(end, frame.today)):
+        start, end = f"{behind[1]} {start}", f"{behind[1]} {behind[0]}"
     first = moment(start, frame)
     if first.instant and first.start == frame.now:
         raise QueryInvalid("nothing has happened yet after now", suggestions=(f"{end} to {start}",))
@@ -104,20 +129,24 @@ def _between(start: str, end: str, frame: Frame) -> Interval:
         # Of a time that the clock shows twice, the second pass counts too.
         last_begin = first.end if first.instant else first.start
         return _interval(first.start, after.shift(last_begin, frame.zone, 1), frame)
-    last = moment(end, replace(frame, day=first.day, part=first.part))
+    last = point(end, frame) if after is not None else moment(end, replace(frame, day=first.day, part=first.part))
     if last.end <= first.start:
-        near = (f"{end} to {start}",) if last.start < first.end else ()
+        near = (f"{end} to {start}",) if last.start < first.end and end != start else ()
         raise _empty(first.start, last.end, frame, near)
     return _interval(first.start, last.end, frame)
 
 
 def _since(text: str, frame: Frame) -> Interval:
-    span: Span = moment(text, frame)
+    return _interval(_begun(text, frame), frame.now, frame)
+
+
+def _begun(text: str, frame: Frame) -> datetime:
+    span = latest(text, frame)
     if span.start > frame.now:
         start, now = (at.astimezone(frame.zone) for at in (span.start, frame.now))
         clocks = f"it begins at {start:%Y-%m-%d %H:%M} {frame.zone}, now it is {now:%Y-%m-%d %H:%M}"
         raise QueryInvalid(f"{text!r} lies in the future: {clocks}", suggestions=("2h", "yesterday"))
-    return _interval(span.start, frame.now, frame)
+    return span.start
 
 
 def _interval(start: datetime, end: datetime, frame: Frame) -> Interval:
@@ -129,7 +158,8 @@ def _interval(start: datetime, end: datetime, frame: Frame) -> Interval:
 
 def _empty(start: datetime, end: datetime, frame: Frame, near: tuple[str, ...] = ()) -> QueryInvalid:
     shown = " – ".join(f"{at.astimezone(frame.zone):%Y-%m-%d %H:%M:%S}" for at in (start, end))
-    return QueryInvalid(f"the window is empty: {shown} {frame.zone}; it must begin before it ends", suggestions=near)
+    how = "ends before it begins" if end < start else "is empty"
+    return QueryInvalid(f"the window {how}: {shown} {frame.zone}", suggestions=near)
 
 
 def _clean(text: str) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import calendar
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from sentinel_core.audit.errors import QueryInvalid
 from sentinel_core.audit.query import phrases
-from sentinel_core.audit.query.clocks import not_understood, read_clock
-from sentinel_core.audit.query.days import calendar_date, leading_day
+from sentinel_core.audit.query.clocks import CLOCK, not_understood, read_clock
+from sentinel_core.audit.query.days import bare_weekday, calendar_date, leading_day
 from sentinel_core.audit.query.zones import to_utc
 from sentinel_core.expression import expression
 
@@ -80,6 +80,43 @@ def moment(text: str, frame: Frame) -> Span:
         raise QueryInvalid(f"{text!r} leads out of the calendar") from None
 
 
+def latest(text: str, frame: Frame) -> Span:
+    """The same, where `monday 9am` is the latest one that has been: of what is over by now, nothing else can be meant.
+    Raises QueryInvalid."""
+    if found := bare_weekday(text, frame.today):
+        day, rest = found
+        span = moment(f"{day}{rest}", frame)
+        return span if span.start <= frame.now else moment(f"{day - timedelta(days=7)}{rest}", frame)
+    return moment(text, frame)
+
+
+def point(text: str, frame: Frame) -> Span:
+    """The same as one point of the past: `2h` is two hours ago, `20:46` the latest one, a span stands for its end.
+    Raises QueryInvalid."""
+    if length := duration(text):
+        at = length.shift(frame.now, frame.zone, -1)
+        return Span(at, at, instant=True)
+    span = latest(text, frame)
+    if span.instant and span.start > frame.now and leading_day(text, frame.today) is None:
+        return moment(text, replace(frame, day=frame.today - timedelta(days=1)))
+    return span
+
+
+def is_clock(text: str) -> bool:
+    """Whether a text is a time of a day that it does not name."""
+    return _CLOCK_FIRST.fullmatch(text) is not None
+
+
+def day_behind(text: str, today: date) -> tuple[str, str] | None:
+    """`4pm last wednesday` as its time and its day, both as written; None for anything else."""
+    found = _CLOCK_FIRST.match(text)
+    if found is None or found.end() == len(text):
+        return None
+    day_words = re.sub(r"^,? ?(?:on |of )?", "", text[found.end() :])
+    named = leading_day(day_words, today)
+    return (found[0].strip(), day_words) if named and not named[1] else None
+
+
 def duration(text: str) -> Duration | None:
     """`2h`, `1h30m`, `3 days`, `半小时`, `PT2H`, `P1DT12H`; None for anything else."""
     return _iso_duration(text) or _spoken_duration(text)
@@ -94,6 +131,9 @@ _ISO_DURATION = expression(
 _AGO = expression(r"(.+?)\s*(?:ago|之前|以前|前)")
 _TRAILING = expression(r"(?:the )?(?:last|past|previous|最近|过去|近|前)\s*(.+?)(?:内|以来|里)?")
 _BARE_UNIT = {"hour": "1h", "minute": "1m", "小时": "1h"}
+_PAST_UNIT = expression(r"(?:the )?past (day|week|month|year)")
+"""As long back from now; the last week is that of the calendar."""
+_CLOCK_FIRST = expression(rf"(?:at )?(?:{CLOCK})(?: ?(?:z|[+-]\d{{2}}:?\d{{2}}))?(?![\w:])")
 
 
 def _iso_duration(text: str) -> Duration | None:
@@ -131,6 +171,8 @@ def _spoken_duration(text: str) -> Duration | None:
 
 def _relative(text: str, frame: Frame) -> Span | None:
     text = phrases.JUST_NOW.get(text, text)
+    if found := _PAST_UNIT.fullmatch(text):
+        text = f"1 {found[1]}"
     if (found := _AGO.fullmatch(text)) and (length := duration(found[1])):
         at = length.shift(frame.now, frame.zone, -1)
         return Span(at, at, instant=True)
@@ -143,12 +185,17 @@ def _relative(text: str, frame: Frame) -> Span | None:
 
 _THIS, _LAST = r"(?:this|本|这个?)", r"(?:last|previous|上个?)"
 _WEEK, _MONTH, _YEAR = r" ?(?:week|周|星期|礼拜)", r" ?(?:month|月)", r" ?(?:year|年)"
+_WEEKEND, _QUARTER = r" ?(?:weekend|周末)", r" ?(?:quarter|季度)"
 _SPANS: tuple[tuple[re.Pattern[str], str, int], ...] = (
     (expression(_THIS + _WEEK), "week", 0),
     (expression(_LAST + _WEEK), "week", -1),
     (expression(r"(?:the )?week before last|上上个?(?:周|星期|礼拜)"), "week", -2),
     (expression(_THIS + _MONTH), "month", 0),
     (expression(_LAST + _MONTH), "month", -1),
+    (expression(rf"{_THIS}{_WEEKEND}"), "weekend", 0),
+    (expression(rf"{_LAST}{_WEEKEND}"), "weekend", -1),
+    (expression(rf"{_THIS}{_QUARTER}"), "quarter", 0),
+    (expression(rf"{_LAST}{_QUARTER}"), "quarter", -1),
     (expression(rf"{_THIS}{_YEAR}|今年"), "year", 0),
     (expression(rf"(?:last|previous){_YEAR}|去年"), "year", -1),
 )
@@ -167,6 +214,10 @@ def _named_span(text: str, frame: Frame) -> Span | None:
         year, month = int(found[1] or found[3]), int(found[2] or found[4])
         first = calendar_date(lambda: date(year, month, 1), text)
         return _days(*_calendar_span("month", first, 0), frame)
+    if found := re.fullmatch(r"(\d{4})[- ]?q([1-4])|q([1-4]) (\d{4})", text):
+        year, quarter = int(found[1] or found[4]), int(found[2] or found[3])
+        first = calendar_date(lambda: date(year, 3 * quarter - 2, 1), text)
+        return _days(*_calendar_span("quarter", first, 0), frame)
     if found := re.fullmatch(r"(\d{4})年?", text):
         year = int(found[1])
         first = calendar_date(lambda: date(year, 1, 1), text)
@@ -174,17 +225,22 @@ def _named_span(text: str, frame: Frame) -> Span | None:
     return None
 
 
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
 def _calendar_span(unit: str, day: date, steps: int) -> tuple[date, date]:
-    if unit == "week":
+    if unit in {"week", "weekend"}:
         monday = day - timedelta(days=day.weekday()) + timedelta(days=7 * steps)
-        return monday, monday + timedelta(days=7)
-    size = 1 if unit == "month" else 12
-    first = datetime(day.year, day.month if unit == "month" else 1, 1)  # noqa: DTZ001  a wall-clock date
+        return monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=7)
+    size = _MONTHS[unit]
+    first = datetime(day.year, (day.month - 1) // size * size + 1, 1)  # noqa: DTZ001  a wall-clock date
     return _add_months(first, size * steps).date(), _add_months(first, size * (steps + 1)).date()
 
 
 def _day_and_time(text: str, frame: Frame) -> Span:
-    """A day, then a part of it or a time of day, or a time of day alone."""
+    """A day, then a part of it or a time of day, or a time of day alone, or before its day."""
+    if behind := day_behind(text, frame.today):
+        text = f"{behind[1]} {behind[0]}"
     found = leading_day(text, frame.today)
     day, rest = found or (frame.day or frame.today, text)
     rest = re.sub(r"^(?:t(?=\d)|,? ?(?:at|in the|的)? ?)", "", rest).strip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -79,6 +79,11 @@ class Blame:
     def time(self) -> datetime:
         return self.event.time
 
+    @property
+    def kind(self) -> str:
+        """Of the rules that changed."""
+        return self.changes[0].kind or "" if self.changes else ""
+
     def to_json(self) -> dict[str, Any]:
         return {
             "event": self.event.to_json(),
@@ -96,6 +101,11 @@ class Rejection:
 
     event: EventHead
     problem: FieldChange
+
+    @property
+    def kind(self) -> str:
+        """Of the rule that was refused."""
+        return self.problem.kind or ""
 
     def to_json(self) -> dict[str, Any]:
         return {"event": self.event.to_json(), "problem": self.problem.to_json()}
@@ -170,6 +180,12 @@ def who(
     if rows or answer.before:
         return answer
     return replace(answer, unknown=near(store, resource, field, conditions))
+
+
+def blame_of(store: AuditStore, head: EventHead, changes: Sequence[FieldChange]) -> Blame:
+    """What one event did, by its own changes. Raises StoreUnavailable."""
+    whole = changes or (FieldChange("", None, None, None, None, None, None),)
+    return _blame(store, [Row(head, *(getattr(each, name) for name in each.__slots__)) for each in whole])
 
 
 def _rows(store: AuditStore, query: Query) -> Iterator[Row]:

@@ -22,7 +22,11 @@ def zone_named(name: str | None = None) -> ZoneInfo:
             return ZoneInfo("UTC")
         near = difflib.get_close_matches(name, _zone_names(), n=2, cutoff=0.5)
         suggestions = tuple(near) or ("Asia/Shanghai", "UTC")
-        raise QueryInvalid(f"{name[:60]!r} is not an IANA time zone", suggestions=suggestions) from None
+        raise QueryInvalid(
+            f"{name[:60]!r} is not an IANA time zone",
+            suggestions=suggestions,
+            next_step="give --zone one of those, or the name of another zone of the IANA database",
+        ) from None
 
 
 def to_utc(wall: datetime, zone: tzinfo, *, last: bool = False) -> datetime:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any, TypeVar
 
 import click
 
-from sentinel_core.audit.query.grammar import Question, parse_query
-from sentinel_core.audit.store.contract import Row
+from sentinel_core.audit.query.grammar import QUALIFIERS, Question, parse_query
+from sentinel_core.audit.store.contract import EventHead, Row
 from sentinel_core.cli.app import WORDS, App
-from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, what
+from sentinel_core.cli.audit.common import SHORT, SHORT_ID, SIGNS, author, clock, what
 from sentinel_core.cli.exits import UsageProblem
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.text import Span
@@ -28,6 +29,30 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def terms_argument(command: Command) -> Command:
     """`[TERM]...`, as docs/audit.md tells of queries."""
     return click.argument("terms", metavar="[TERM]...", nargs=-1, type=WORDS)(command)
+
+
+class Asking(click.Command):
+    """A command of terms: one that begins with a minus is no option, and a qualifier no flag."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Raises UsageProblem, which says what to write."""
+        given = args[: args.index("--")] if "--" in args else args
+        for each in given:
+            if re.fullmatch(r"-[A-Za-z][\w.]+(?::|<=?|>=?|=).*", each, re.DOTALL):
+                raise UsageProblem(
+                    f"{each} begins with a minus, so it is read as options",
+                    next_step=f"{ctx.command_path} [OPTION]... -- {shlex.quote(each)}",
+                )
+            name, _, text = each.removeprefix("--").partition("=")
+            if each.startswith("--") and name in QUALIFIERS and not self._has_option(ctx, each.partition("=")[0]):
+                raise UsageProblem(
+                    f"there is no option --{name}; it is a qualifier of a term",
+                    next_step=f"{ctx.command_path} {shlex.quote(f'{name}:{text or name.upper()}')}",
+                )
+        return super().parse_args(ctx, args)
+
+    def _has_option(self, ctx: click.Context, flag: str) -> bool:
+        return any(flag in parameter.opts for parameter in self.get_params(ctx))
 
 
 def span_options(command: Command) -> Command:
@@ -83,6 +108,11 @@ def row_json(row: Row) -> dict[str, object]:
     return {**facts, "event": row.event.to_json()}
 
 
+def _runs(head: EventHead) -> str:
+    """Of an event without changes: which instance runs which rules."""
+    return f"{head.instance or 'somebody'} runs {(head.new_digest or '–')[:SHORT]}"
+
+
 def row_cells(row: Row, zone: tzinfo, *, wide: bool) -> list[Span]:
     """A change for people, in columns."""
     head = row.event
@@ -90,9 +120,9 @@ def row_cells(row: Row, zone: tzinfo, *, wide: bool) -> list[Span]:
         clock(head.time, zone, None),
         author(head),
         SIGNS.get(row.action, row.action),
-        row.kind or "–",
+        row.kind or (head.subject if row.action == "" else "") or "–",
         row.resource or "–",
-        what(row.action, row.field, row.old, row.new),
+        _runs(head) if row.action == "" else what(row.action, row.field, row.old, row.new),
         "–" if row.action == "rejected" else head.reason or (head.message or "").partition("\n")[0] or "–",
         head.id[:SHORT_ID],
     ]

@@ -22,7 +22,7 @@ from sentinel_core.cli.app import App
 from sentinel_core.cli.encode import to_json
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit
 from sentinel_core.cli.moments import utc_now
-from sentinel_core.cli.text import Styled
+from sentinel_core.cli.text import Styled, plural
 from sentinel_core.settings_sources import PROJECT_FILE, settings_file, user_file
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def what(action: str, field: str | None, old: Any, new: Any) -> str:
     if action == "seen":
         return "stood there when first looked at"
     if action == "purged":
-        return f"{value(new)} old events left the store"
+        return plural(new, "old event") + " left the store" if isinstance(new, int) else "old events left the store"
     if field is None:
         return {"add": "rule added", "remove": "rule removed"}.get(action, action)
     return f"{field}  {value(old)} → {value(new)}"

@@ -16,7 +16,7 @@ from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import ArrivalStore, Query
 from sentinel_core.cli.app import App, pass_app
-from sentinel_core.cli.audit.asked import asked, span_options, terms_argument
+from sentinel_core.cli.audit.asked import Asking, asked, span_options, terms_argument
 from sentinel_core.cli.audit.common import SHORT_ID, opened_in_order, zone_option
 from sentinel_core.cli.audit.stands import IDS_SHOWN
 from sentinel_core.cli.exits import CommandError, UsageProblem
@@ -28,7 +28,7 @@ OWNER_ONLY = 0o600
 FORMATS = ("ndjson", "csv", "parquet")
 
 
-@click.command()
+@click.command(cls=Asking)
 @terms_argument
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: as FILE is named, else ndjson.")
 @click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sentinel_core.audit.kafka.topics import Made, make_topics
+from sentinel_core.audit.kafka.topics import PARTITIONS, Made, make_topics
 from sentinel_core.cli.app import App, output_options, pass_app
 from sentinel_core.cli.audit.common import kafka_settings
 from sentinel_core.cli.output import View, table
@@ -12,11 +12,11 @@ from sentinel_core.cli.text import Span, Styled
 
 
 @click.command()
-@click.option("--partitions", type=click.IntRange(1, 1000), default=6, show_default=True, help="Of each new topic.")
+@click.option("--partitions", type=click.IntRange(1, 1000), help=f"Of each new topic (default: {PARTITIONS}).")
 @click.option("--replicas", type=click.IntRange(1, 32), help="Of each new topic (default: what the brokers say).")
 @output_options
 @pass_app
-def init(app: App, partitions: int, replicas: int | None) -> None:
+def init(app: App, partitions: int | None, replicas: int | None) -> None:
     """Make the topics that events need in Kafka; those that are there are left as they are.
 
     \b

@@ -12,7 +12,7 @@ import click
 
 from sentinel_core.audit.checkpoints import append, signed
 from sentinel_core.audit.instants import rfc3339
-from sentinel_core.audit.query.interval import since
+from sentinel_core.audit.query.interval import beginning
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.retention.purge import Plan, Purged, Statement, plan
@@ -64,7 +64,7 @@ def purge(
     A chain leaves from its first event on, so what stands behind a younger event waits; which one that is is told.
     """
     now = utc_now()
-    before, future = since(moment, now=now, zone=zone_named(zone)).start, now if with_future else None
+    before, future = beginning(moment, now=now, zone=zone_named(zone)), now if with_future else None
     with opened(app) as store:
         planned = plan(_purging(store), before, future=future)
     app.out.say(_planned(planned))

@@ -7,19 +7,19 @@ from datetime import tzinfo
 
 import click
 
-from sentinel_core.audit.query.grammar import Question
+from sentinel_core.audit.query.grammar import Question, unknown_fields
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Page
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
-from sentinel_core.cli.audit.asked import HEADERS, asked, row_cells, row_json, span_options, terms_argument
+from sentinel_core.cli.audit.asked import HEADERS, Asking, asked, row_cells, row_json, span_options, terms_argument
 from sentinel_core.cli.audit.common import opened, zone_option
 from sentinel_core.cli.audit.stands import say_tampered, stands_of
 from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.output import View, table
-from sentinel_core.cli.text import Span, plural
+from sentinel_core.cli.text import Span, plural, visible
 
 
-@click.command()
+@click.command(cls=Asking)
 @terms_argument
 @span_options
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows to show.")
@@ -57,7 +57,10 @@ def query(
         page = store.query(question.query(limit=limit, after=after))
         stands = stands_of(app, store, [row.event for row in page.rows])
     app.out.show(_view(page, question, place))
-    app.out.say("No change matches." if not page.rows else plural(len(page.rows), "row") + ".")
+    if page.rows:
+        app.out.say(plural(len(page.rows), "row") + ".")
+    else:
+        app.out.say("; ".join(("No change matches.", *map(visible, unknown_fields(question)))).replace(".;", ":", 1))
     if page.next is not None:
         app.out.say(f"There is more: add --after {page.next}")
     if say_tampered(app, stands):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from sentinel_core.audit.checkpoints import newest
+from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.event import Event
+from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.standing import Standing, standing
 from sentinel_core.audit.store.contract import HEAD, AuditStore, EventHead
 from sentinel_core.cli.app import App
@@ -23,8 +26,11 @@ def stands_of(app: App, store: AuditStore, shown: Iterable[EventHead]) -> Standi
 
 
 def head_of(event: Event) -> EventHead:
-    """As much of it as it takes to ask for its link."""
+    """Of an event that is not what its type promises any more, as much as it takes to ask for its link."""
     told = dict.fromkeys(HEAD, None) | dict.fromkeys(("initial", "late", "observed"), False)
+    with suppress(EventRefused):
+        columns, _, _ = read_columns(event)
+        told |= {name: getattr(columns, name) for name in HEAD}
     names = ("id", "source", "type", "subject", "time")
     return EventHead(**told | {name: getattr(event, name) for name in names})  # type: ignore[arg-type]  # by name
 

@@ -13,7 +13,7 @@ from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.store.contract import Row
 from sentinel_core.audit.tail import Tail
 from sentinel_core.cli.app import App, output_options, pass_app
-from sentinel_core.cli.audit.asked import HEADERS, asked, row_cells, row_json, terms_argument
+from sentinel_core.cli.audit.asked import HEADERS, Asking, asked, row_cells, row_json, terms_argument
 from sentinel_core.cli.audit.common import opened_in_order, zone_option
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.output import View, aligned, table, widths_of
@@ -24,7 +24,7 @@ ENDLESS = ("table", "wide", "ndjson", "name")
 """Forms that need no end."""
 
 
-@click.command()
+@click.command(cls=Asking)
 @terms_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on with what arrives, until it is interrupted.")
 @click.option(

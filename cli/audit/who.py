@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,15 @@ import click
 from sentinel_core.audit.chain import COLUMNS, ROW
 from sentinel_core.audit.event import RuleChanged
 from sentinel_core.audit.instants import from_milliseconds
-from sentinel_core.audit.query.interval import Interval, between, since
+from sentinel_core.audit.query.grammar import resource_condition, text_condition
+from sentinel_core.audit.query.interval import EVER, Interval, between, since, until
 from sentinel_core.audit.query.near import Near
 from sentinel_core.audit.query.outside import MOST, outside
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
 from sentinel_core.audit.standing import Standing, standing
-from sentinel_core.audit.store.contract import Condition, EventHead
+from sentinel_core.audit.store.contract import AuditStore, EventHead, Query
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
 from sentinel_core.cli.audit.stands import say_tampered
@@ -32,8 +33,9 @@ from sentinel_core.cli.text import Span, Styled, display_width, pad, plural, vis
 if TYPE_CHECKING:
     from sentinel_core.audit.verify import Promise
 
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
 TOGETHER_SHOWN = 5
+ROWS_ELSEWHERE = 200
+"""Newest rows in which other environments are looked for."""
 
 
 @click.command()
@@ -42,7 +44,8 @@ TOGETHER_SHOWN = 5
 @click.option("--between", "window", nargs=2, metavar="START END", help="From START up to END, END not included.")
 @click.option("--since", "start", metavar="TIME", help="From TIME until now; 2h is two hours ago.")
 @click.option("--at", "moment", metavar="TIME", help="The change that was in force at TIME.")
-@click.option("--env", type=WORDS, metavar="NAME", help="Only this environment.")
+@click.option("--kind", type=WORDS, metavar="KIND", help="Only rules of this kind, e.g. flow.")
+@click.option("--env", type=WORDS, metavar="NAME", help="Only this environment (default: of the context in use).")
 @zone_option
 @output_options
 @pass_app
@@ -53,6 +56,7 @@ def who(
     window: tuple[str, str] | None,
     start: str | None,
     moment: str | None,
+    kind: str | None,
     env: str | None,
     zone: str | None,
 ) -> None:
@@ -63,27 +67,32 @@ def who(
     sentinelctl audit who payment_invoke --field count --since "last monday"
     sentinelctl audit who payment_invoke --at 2026-11-25T14:00+08:00
 
-    TIME is RFC 3339 (2026-11-25T14:00+08:00), a date, a duration (2h) or a phrase, English or Chinese: "last wednesday
-    12:00", 上周三下午. The window that was understood is told on stderr with its time zone. Without one, all is told.
-    RESOURCE may hold * for any text.
+    TIME is RFC 3339 (2026-11-25T14:00+08:00), a date, a duration (2h is two hours ago) or a phrase, English or Chinese:
+    "last wednesday 12:00", 上周三下午. The window that was understood is told on stderr with its time zone. Without
+    one, all is told. RESOURCE may hold * for any text.
     """
     place = zone_named(zone)
     now = utc_now()
     interval = _interval(window, start, moment, now, place)
-    app.out.say("all changes so far" if _is_all(window, start, moment) else _told(interval, moment, place))
-    conditions = (Condition("environment", "is", (env,)),) if env else ()
+    env = env or (app.settings.environment if app.context.name else None)
+    conditions = tuple(
+        text_condition(name, given) for name, given in (("kind", kind), ("environment", env)) if given is not None
+    )
+    told = "all changes so far" if _is_all(window, start, moment) else _told(interval, moment, place)
+    app.out.say(f"{told}, environment {env}" if env else told)
     with opened(app) as store:
         with app.out.waiting("asking the audit store"):
             answer = ask(store, resource, interval=interval, field=field, conditions=conditions)
             past, future = outside(store, resource, interval, now=now, first=EVER, conditions=conditions)
         if moment is not None:
             answer = _in_force(answer)
+        elsewhere = _elsewhere(store, answer, env)
         file = app.settings.audit.checkpoints
         stands = standing(store, _shown(answer), _promises(file))
         if stands is not None and not (moment or conditions):
             stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
-    app.out.say(_summary(answer, place) + _holds(stands, place, checkpoints=file is not None))
+    app.out.say(_summary(answer, place) + elsewhere + _holds(stands, place, checkpoints=file is not None))
     _say_outside(app, past, "before 1970", place)
     _say_outside(app, future, "after now", place)
     if stands is not None:
@@ -175,9 +184,7 @@ def _interval(
         return between(*window, now=now, zone=zone)
     if start is not None:
         return since(start, now=now, zone=zone)
-    if moment is not None:
-        return between(EVER.isoformat(), moment, now=now, zone=zone)
-    return Interval(EVER, now, zone)
+    return until(moment if moment is not None else "now", now=now, zone=zone)
 
 
 def _told(interval: Interval, moment: str | None, zone: tzinfo) -> str:
@@ -187,10 +194,26 @@ def _told(interval: Interval, moment: str | None, zone: tzinfo) -> str:
 
 
 def _in_force(answer: Answer) -> Answer:
-    """Of everything up to a moment, what still held then: the last change."""
-    return replace(
-        answer, changes=answer.changes[-1:], rejections=(), baseline=() if answer.changes else answer.baseline[-1:]
-    )
+    """Of everything up to a moment, what still held then: the last change of each kind of rules of each resource."""
+    last: dict[tuple[str | None, str | None], Blame] = {}
+    for blame in answer.changes:
+        last |= {(change.kind, change.resource): blame for change in blame.changes}
+    held = {id(blame) for blame in last.values()}
+    changes = tuple(_held(blame, last) for blame in answer.changes if id(blame) in held)
+    return replace(answer, changes=changes, rejections=(), baseline=() if changes else answer.baseline[-1:])
+
+
+def _held(blame: Blame, last: Mapping[tuple[str | None, str | None], Blame]) -> Blame:
+    return replace(blame, changes=tuple(each for each in blame.changes if last[(each.kind, each.resource)] is blame))
+
+
+def _elsewhere(store: AuditStore, answer: Answer, env: str | None) -> str:
+    """Other environments that know a resource which the one that was asked for does not."""
+    if answer.unknown is None or answer.unknown.what != "resource" or env is None:
+        return ""
+    rows = store.query(Query((resource_condition(answer.resource),), None, None, ROWS_ELSEWHERE)).rows
+    known = sorted({row.event.environment for row in rows if row.event.environment})
+    return f" It is known in {', '.join(map(visible, known))}: --env {visible(known[0])}." if known else ""
 
 
 def _view(answer: Answer, zone: tzinfo, interval: Interval | None, stands: Standing | None) -> View:
@@ -199,13 +222,16 @@ def _view(answer: Answer, zone: tzinfo, interval: Interval | None, stands: Stand
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         told: list[Blame | Rejection] = sorted((*answer.changes, *answer.rejections), key=lambda each: each.event.time)
         width = max((display_width(visible(author(each.event))) for each in told), default=0)
+        kinds = max((display_width(visible(each.kind)) for each in told), default=0)
         for each in told:
             if isinstance(each, Blame):
-                yield from _blame_lines(each, answer, zone, interval, width, wide=wide)
+                yield from _blame_lines(each, answer, zone, interval, (width, kinds), wide=wide)
             else:
                 head = each.event
                 lead = f"{clock(head.time, zone, interval)}  {pad(visible(author(head)), width)}  "
-                yield (lead, SIGNS["rejected"], f" {what('rejected', None, None, each.problem.new)}")
+                lead += f"{pad(visible(each.kind), kinds)}  "
+                words = what("rejected", None, None, each.problem.new)
+                yield (lead, SIGNS["rejected"], f" {words}   id {head.id if wide else head.id[:SHORT_ID]}")
 
     return View(
         document={name: part for name, part in document.items() if name != "formatVersion"},
@@ -216,18 +242,19 @@ def _view(answer: Answer, zone: tzinfo, interval: Interval | None, stands: Stand
 
 
 def _blame_lines(
-    blame: Blame, answer: Answer, zone: tzinfo, interval: Interval | None, width: int, *, wide: bool
+    blame: Blame, answer: Answer, zone: tzinfo, interval: Interval | None, widths: tuple[int, int], *, wide: bool
 ) -> Iterator[Sequence[Span]]:
     head = blame.event
     when = clock(head.time, zone, interval)
     indent = " " * len(when)
     several = "*" in answer.resource
+    width, kinds = widths
     for index, change in enumerate(blame.changes):
         lead = f"{when}  {pad(visible(author(head)), width)}" if not index else f"{indent}  {' ' * width}"
         named = f"{change.resource}  " if several else ""
         yield (
             lead,
-            "  ",
+            f"  {pad(visible(blame.kind if not index else ''), kinds)}  ",
             SIGNS.get(change.action, change.action),
             f" {named}{what(change.action, change.field, change.old, change.new)}",
         )
@@ -262,7 +289,7 @@ def _together(blame: Blame) -> str:
 
 def _brief(change: FieldChange) -> str:
     if change.field is None:
-        return f"{change.resource} {what(change.action, None, None, None)}"
+        return f"{change.resource} {change.kind or ''} {what(change.action, None, None, None)}".replace("  ", " ")
     return f"{change.resource}.{change.field} {value(change.old)} → {value(change.new)}"
 
 

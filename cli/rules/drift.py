@@ -128,7 +128,7 @@ def _team(change: Mapping[str, Any], owners: Sequence[Owner]) -> str | None:
 def _said(owner: Mapping[str, Any], change: Mapping[str, Any], team: str | None) -> str:
     """`only in store; by ops-li (console), 2026-11-25 14:41:07 +08:00; owner payments`."""
     channel = f"({owner['channel']})" if owner["channel"] else None
-    who = " ".join(part for part in (owner["author"], channel) if part)
+    who = " ".join(part for part in (owner["author"] or (channel and "somebody"), channel) if part)
     when = local(datetime.fromisoformat(owner["time"])) if owner["time"] else None
     by = f"by {', '.join(part for part in (who, when) if part)}" if who or when else None
     direction = DIRECTIONS[change["action"]].replace("_", " ")

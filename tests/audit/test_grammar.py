@@ -100,7 +100,7 @@ def test_what_instances_tell_of_themselves_is_found_only_by_who_asks_for_types_o
         ("since:2h since:3h", "once"),
         ("-since:2h", "once"),
         ("in:today since:2h", "whole window"),
-        ("since:wednesday", "last wednesday"),
+        ("in:wednesday", "last wednesday"),
         ("a " * 33, "at most 32"),
         ("kind:" + ",".join(["flow"] * 33), "at most 32"),
         ("x" * 1001, "at most 1000"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentinel_core.audit.errors import QueryInvalid
-from sentinel_core.audit.query.interval import Interval, between, since, window
+from sentinel_core.audit.query.interval import Interval, between, since, until, window
 from sentinel_core.audit.query.phrases import WEEKDAYS
 from sentinel_core.audit.query.zones import to_utc, zone_named
 
@@ -105,6 +105,29 @@ def read(text: str, now: datetime = NOW, zone: ZoneInfo = SHANGHAI) -> str:
         ("昨天至今", "2026-11-29 00:00 – 2026-11-30 10:20"),
         ("11月25日下午", "2026-11-25 12:00 – 18:00"),
         ("2026年11月25号", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("between 2pm and 4pm last wednesday", "2026-11-25 14:00 – 16:00"),
+        ("2pm to 4pm on 2026-11-25", "2026-11-25 14:00 – 16:00"),
+        ("14:00-16:00 yesterday", "2026-11-29 14:00 – 16:00"),
+        ("2pm last wednesday to 4pm last wednesday", "2026-11-25 14:00 – 16:00"),
+        ("noon to 2pm yesterday", "2026-11-29 12:00 – 14:00"),
+        ("since monday 9am", "2026-11-30 09:00 – 10:20"),
+        ("since monday 11am", "2026-11-23 11:00 – 2026-11-30 10:20"),
+        ("since tuesday", "2026-11-24 00:00 – 2026-11-30 10:20"),
+        ("从周三下午至今", "2026-11-25 12:00 – 2026-11-30 10:20"),
+        ("past day", "2026-11-29 10:20 – 2026-11-30 10:20"),
+        ("past week", "2026-11-23 10:20 – 2026-11-30 10:20"),
+        ("the past month", "2026-10-30 10:20 – 2026-11-30 10:20"),
+        ("last weekend", "2026-11-28 00:00 – 2026-11-30 00:00"),
+        ("this weekend", "2026-12-05 00:00 – 2026-12-07 00:00"),
+        ("上周末", "2026-11-28 00:00 – 2026-11-30 00:00"),
+        ("2026-Q3", "2026-07-01 00:00 – 2026-10-01 00:00"),
+        ("Q4 2025", "2025-10-01 00:00 – 2026-01-01 00:00"),
+        ("last quarter", "2026-07-01 00:00 – 2026-10-01 00:00"),
+        ("上个季度", "2026-07-01 00:00 – 2026-10-01 00:00"),
+        ("十一月二十五日", "2026-11-25 00:00 – 2026-11-26 00:00"),
+        ("二〇二六年十一月二十五日下午", "2026-11-25 12:00 – 18:00"),
+        ("上周三下午2点到4点", "2026-11-25 14:00 – 16:00"),
+        ("2h to 1h", "2026-11-30 08:20 – 09:20"),
         ("２０２６－１１－２５", "2026-11-25 00:00 – 2026-11-26 00:00"),
     ],
 )
@@ -129,6 +152,13 @@ def test_last_wednesday_is_before_today_while_of_last_week_is_of_the_week_before
         ("wednesday afternoon", "this wednesday afternoon"),
         ("周三下午", "上周三下午"),
         ("11/25/2026", "2026-11-25"),
+        ("11/12/2026", "2026-11-12"),
+        ("11/12/2026", "2026-12-11"),
+        ("11.12.2026", "2026-12-11"),
+        ("2026/11/12", "2026-11-12"),
+        ("3/11", "2026-03-11"),
+        ("20260203", "2026-02-03"),
+        ("1h to 2h", "2h to 1h"),
         ("25.11.2026", "2026-11-25"),
         ("20261125", "2026-11-25"),
         ("1795588200123", "2026-11-25"),
@@ -161,7 +191,8 @@ def test_what_can_be_read_in_two_ways_is_refused_with_both(text: str, suggestion
         "下午9点", "yesterday 24:01 to now", "am", "a", "half", "an",
         "tonight noon 3", "9999-12-31", "0001-01-01", "99999 years ago to now", "999999d", "now",
         "tomorrow", "today to yesterday", "a to b to c", "2026-11-25/2026-11-26/2026-11-27",
-        "2026-11-25T14:00-18:00/PT1H", "p", "pt", "一一点", "x" * 201, "\x00", "last", "of", "/", "..", "到",
+        "2026-11-25T14:00-18:00/PT1H", "2026-Q5", "十三月四十日", "十十月五日", "2pm to 4pm last", "2h to 2h",
+        "p", "pt", "一一点", "x" * 201, "\x00", "last", "of", "/", "..", "到",
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_in_words(text: str) -> None:
@@ -191,8 +222,50 @@ def test_since_what_is_to_come_says_that_it_lies_in_the_future(text: str) -> Non
 def test_a_range_the_wrong_way_round_is_refused_with_the_right_one() -> None:
     with pytest.raises(QueryInvalid, match=r"nothing has happened yet after now.*'today to now'"):
         between("now", "today", now=NOW, zone=SHANGHAI)
-    with pytest.raises(QueryInvalid, match=r"empty.*'12:00 to 18:00'"):
+    with pytest.raises(QueryInvalid, match=r"ends before it begins.*'12:00 to 18:00'"):
         between("18:00", "12:00", now=NOW, zone=SHANGHAI)
+
+
+def test_a_date_of_which_one_reading_is_in_the_calendar_names_that_one_alone() -> None:
+    with pytest.raises(QueryInvalid) as refusal:
+        read("25/12/2026")
+    assert refusal.value.suggestions == ("2026-12-25",)
+
+
+def test_durations_as_ends_count_back_from_now() -> None:
+    assert between("2h", "1h", now=NOW, zone=SHANGHAI).describe() == "2026-11-30 08:20 – 09:20 Asia/Shanghai"
+    assert between("yesterday", "90m", now=NOW, zone=SHANGHAI).end == NOW - timedelta(minutes=90)
+    with pytest.raises(QueryInvalid, match=r"ends before it begins.*'2h to 1h'"):
+        between("1h", "2h", now=NOW, zone=SHANGHAI)
+
+
+def test_both_ends_may_name_their_day_behind_the_time() -> None:
+    named = between("2pm last wednesday", "4pm last wednesday", now=NOW, zone=SHANGHAI)
+    assert named == between("2pm", "4pm last wednesday", now=NOW, zone=SHANGHAI)
+    assert named.describe() == "2026-11-25 14:00 – 16:00 Asia/Shanghai"
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("09:30:15", "2026-11-30 09:30:15"),
+        ("20:46:53", "2026-11-29 20:46:53"),
+        ("下午3点", "2026-11-29 15:00:00"),
+        ("2m", "2026-11-30 10:18:00"),
+        ("PT2H", "2026-11-30 08:20:00"),
+        ("2h ago", "2026-11-30 08:20:00"),
+        ("monday 9am", "2026-11-30 09:00:00"),
+        ("monday 11am", "2026-11-23 11:00:00"),
+        ("2pm last wednesday", "2026-11-25 14:00:00"),
+        ("last wednesday afternoon", "2026-11-25 18:00:00"),
+        ("yesterday", "2026-11-30 00:00:00"),
+        ("now", "2026-11-30 10:20:00"),
+    ],
+)
+def test_a_point_is_one_of_the_past(text: str, resolved: str) -> None:
+    interval = until(text, now=NOW, zone=SHANGHAI)
+    assert f"{interval.end.astimezone(SHANGHAI):%Y-%m-%d %H:%M:%S}" == resolved
+    assert interval.start.year == 1970
 
 
 def test_an_interval_is_written_for_machines_in_utc() -> None:
@@ -215,6 +288,11 @@ class TestChangedClocks:
     def test_an_hour_that_is_there_twice_is_covered_twice(self) -> None:
         interval = window("2026-11-01T01:00/01:30", now=NOW, zone=NEW_YORK)
         assert interval.end - interval.start == timedelta(hours=1, minutes=30)
+
+    def test_a_length_from_an_hour_that_is_there_twice_covers_both(self) -> None:
+        interval = window("2026-10-25T02:30/PT1H", now=NOW, zone=BERLIN)
+        assert (interval.start.hour, interval.start.minute) == (0, 30)
+        assert interval.end - interval.start == timedelta(hours=2)
 
     def test_a_time_that_is_skipped_is_the_moment_of_the_skip(self) -> None:
         interval = window("2026-03-08T02:30/04:00", now=NOW, zone=NEW_YORK)
@@ -279,10 +357,38 @@ def test_two_written_instants_are_read_exactly(at: datetime, length: timedelta) 
     assert window(text, now=NOW, zone=SHANGHAI) == Interval(start, end, SHANGHAI)
 
 
+CLOCKS = st.times().map(lambda at: f"{at:%H:%M:%S}")
+
+
+@given(MOMENTS, ZONES, CLOCKS)
+def test_a_bare_time_as_a_point_is_one_of_the_last_days(at: datetime, zone: ZoneInfo, text: str) -> None:
+    now = at.replace(tzinfo=UTC)
+    end = until(text, now=now, zone=zone).end
+    assert now - timedelta(hours=27) < end <= now + timedelta(hours=1)  # an hour that is there twice counts whole
+
+
+@given(MOMENTS, ZONES, st.sampled_from(sorted(WEEKDAYS)), CLOCKS)
+def test_since_a_weekday_is_within_the_last_seven_days(at: datetime, zone: ZoneInfo, name: str, text: str) -> None:
+    now = at.replace(tzinfo=UTC)
+    start = since(f"{name} {text}", now=now, zone=zone).start
+    assert now - timedelta(days=7, hours=3) < start <= now
+
+
+@given(MOMENTS, ZONES, st.integers(1, 5000), st.integers(1, 5000))
+def test_two_durations_are_two_points_before_now(at: datetime, zone: ZoneInfo, first: int, second: int) -> None:
+    now = at.replace(tzinfo=UTC)
+    if first <= second:
+        with pytest.raises(QueryInvalid):
+            between(f"{first}m", f"{second}m", now=now, zone=zone)
+        return
+    interval = between(f"{first}m", f"{second}m", now=now, zone=zone)
+    assert (now - interval.start, now - interval.end) == (timedelta(minutes=first), timedelta(minutes=second))
+
+
 WORDS = st.sampled_from(
     ["last", "this", "week", "wednesday", "afternoon", "12:00", "to", "2h", "ago", "since", "2026-11-25", "/",
      "PT2H", "上", "周", "三", "下午", "3点", "到", "最近", "天", "半", "-", "+08:00", "T", "Z", "0", "99",
-     "november", "and", ".."]
+     "november", "and", "..", "monday", "9am", "past", "weekend", "11/12/2026", "十一月", "日", "Q3", "2026-"]
 )  # fmt: skip
 
 
@@ -295,6 +401,16 @@ def test_any_text_is_a_window_or_a_refusal(text: str) -> None:
     except QueryInvalid:
         return
     assert interval.start < interval.end
+
+
+@given(st.lists(WORDS, max_size=8).map(" ".join), st.lists(WORDS, max_size=8).map(" ".join))
+def test_any_two_texts_are_a_window_or_a_refusal(start: str, end: str) -> None:
+    for ask, texts in ((between, (start, end)), (until, (end,)), (since, (start,))):
+        try:
+            interval: Interval = ask(*texts, now=NOW, zone=SHANGHAI)
+        except QueryInvalid:
+            continue
+        assert interval.start < interval.end
 
 
 def _is_understood(text: str) -> None:

@@ -15,9 +15,14 @@ from typing import Any
 
 import pytest
 
+from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import SinkUnavailable
 from sentinel_core.audit.events import Event
-from sentinel_core.audit.outbox import Outbox
+from sentinel_core.audit.forwarder import Forwarder
+from sentinel_core.audit.instants import milliseconds
+from sentinel_core.audit.outbox import _MIGRATIONS, APPLICATION_ID, Outbox
+from sentinel_core.audit.publish.store import StorePublisher
+from sentinel_core.audit.store.contract import Query
 from sentinel_core.audit.store.sqlite import SqliteStore
 
 
@@ -150,6 +155,35 @@ def test_a_store_given_as_outbox_is_refused(tmp_path: Path, events: list[Event])
     SqliteStore(tmp_path / "audit.db").ingest(events)
     with pytest.raises(SinkUnavailable, match="holds something else"):
         Outbox(tmp_path / "audit.db").append(events)
+
+
+def test_instances_that_share_an_outbox_are_seen_each(
+    outbox: Outbox, sqlite: SqliteStore, events: list[Event], told_by: Callable[[Event, str, timedelta], Event]
+) -> None:
+    """As workers of one service do, which have one file of settings."""
+    outbox.append(events[:1])
+    for _ in range(2):
+        Outbox(outbox.path).append([told_by(events[0], "i-2", timedelta(seconds=1))])
+    assert outbox.depth() == 2
+    forwarder = Forwarder(outbox, StorePublisher(sqlite))
+    assert forwarder.drain(10)
+    assert outbox.depth() == 0
+    (row,) = sqlite.query(Query(limit=1)).rows
+    assert len(sqlite.sightings(row.event)) == 2
+
+
+def test_an_outbox_of_the_first_layout_keeps_all_that_it_has(tmp_path: Path, events: list[Event]) -> None:
+    path = tmp_path / "outbox.db"
+    first = Database(path, migrations=_MIGRATIONS[:1], application_id=APPLICATION_ID, failure=SinkUnavailable, busy_s=1)
+    with first.write() as connection:
+        connection.executemany(
+            "INSERT INTO events (id, source, type, subject, time, data) VALUES (?, ?, ?, ?, ?, ?)",
+            [(e.id, e.source, e.type, e.subject, milliseconds(e.time), e.data) for e in events[:5]],
+        )
+    first.close()
+    outbox = Outbox(path)
+    outbox.append(events[5:])
+    assert outbox.pending() == events
 
 
 def test_a_newer_layout_is_refused(outbox: Outbox, events: list[Event]) -> None:

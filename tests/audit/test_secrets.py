@@ -7,13 +7,18 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
+from time import process_time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sentinel_core.audit.breaker import breaker_moved
+from sentinel_core.audit.errors import EventInvalid, EventRefused
+from sentinel_core.audit.event import parse_event
 from sentinel_core.audit.events import Event, rule_applied, rule_changed, rule_rejected
-from sentinel_core.masking import mask_text, may_hold_secret
+from sentinel_core.masking import mask_text, mask_uri, may_hold_secret
 from sentinel_core.rules import (
     Provenance,
     Revision,
@@ -61,10 +66,57 @@ def test_secrets_that_stand_side_by_side_are_all_masked(shape: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Reset the password when done", "grade: qps", "http://h:8080/a@b", "keys of a map", "tokens 5", "密码学"]
-)
+    "text",
+    [
+        "Reset the password when done", "grade: qps", "http://h:8080/a@b", "keys of a map", "tokens 5", "密码学",
+        "pass rate 3%", "pass: 3%", "pass=12 fail=3", "bypass=1", "compass: north", "author: Chen", "author=Chen",
+        "authority: rules", "keys: 5", "auth: oauth2 enabled", "auth:login", "auth: {type: basic}",
+        "auth:\n  type: basic", "credentials:\n  user: chen", "GET:/auth?user=5", "GET:/orders?key=abc",
+        "docker run -u 1000:1000 shop", "mysql -h db -P 3306", "ssh -p 22 host", "密码是必填项", "tokens > 5\n  x",
+        "see http://h:8848 and mail chen@example.com", "https://h/api/webhooks/list", "限额＝５，见说明",
+    ],
+)  # fmt: skip
 def test_what_only_speaks_of_secrets_stays(text: str) -> None:
     assert mask_text(text) == text
+
+
+def test_a_block_ends_where_its_lines_are_no_deeper() -> None:
+    text = "- password: |\n    one\n\n    two\n  user: chen\n"
+    assert mask_text(text) == "- password: ***\n  user: chen\n"
+
+
+HOSTILE = (
+    "-", "--token", "token -", "://a:", "://a:b ", "://a:b@", "password=", 'password="', 'password=\\"', "\\",
+    "eyJaaaaaaaaa-", "a.", "SG.aaaaaaaaaaaaaaaaaaaa-", "password ", "pass: |\n ", "- password: |\n", "mysql -", "-u a:",
+    "?key=a", "auth ", "bearer ", "密码是 ", "=", "%3d", "token%3d", "<password>", "secret_", "-----BEGIN ",
+    "\u200b", "\uff50", "\\uff50", "#|\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("lead", ["", "token ", 'password="', "password: |\n"])
+def test_masking_takes_a_time_that_grows_as_the_text_does(lead: str, piece: str) -> None:
+    """Of 2 MiB a second on a slow machine; what looks at each piece anew would take minutes."""
+    text = lead + piece * (40_000 // len(piece))
+    began = process_time()
+    mask_uri(mask_text(text))
+    assert process_time() - began < 1.0
+
+
+@given(st.text(alphabet="pas=:\"'\\ \n-|>{[@/u密码是＝\u200b*", max_size=40).map(lambda text: f"pass{text}token"))
+def test_whatever_is_masked_stays_as_it_is(text: str) -> None:
+    once = mask_text(text)
+    assert mask_text(once) == once
+
+
+def test_what_cannot_be_read_is_told_without_its_secrets() -> None:
+    with pytest.raises(EventInvalid) as refusal:
+        parse_event(
+            '{"specversion":"1.0","id":"a","source":"b","type":"c","subject":"d","time":"token=hunter2","data":{}}'
+        )
+    assert "hunter2" not in str(refusal.value)
+    refused = EventRefused("a1", "value password=hunter2 is too long")
+    assert "hunter2" not in refused.reason + str(refused)
 
 
 def revision(text: str = "", **more: Any) -> Revision:

@@ -112,6 +112,67 @@ def test_the_last_change_before_is_so_far_from_the_beginning_of_the_window(story
     assert "(10 min earlier)" in sentinelctl("audit", "who", "payment_invoke", "--between", *window).err
 
 
+def test_each_change_says_of_which_kind_it_is_and_a_refusal_where_to_look(story: Project, sentinelctl: Run) -> None:
+    lines = sentinelctl("audit", "who", "payment_invoke", "--field", "count", "--kind", "flow").out.splitlines()
+    assert "  flow  ~ count  30 → 20" in lines[0]
+    refused = next(line for line in lines if "! refused" in line)
+    assert sentinelctl("audit", "show", refused.rpartition("   id ")[2]).code == 0
+    assert "0 changes." in sentinelctl("audit", "who", "payment_invoke", "--kind", "degrade").err
+
+
+def test_a_point_is_never_of_1970(story: Project, sentinelctl: Run) -> None:
+    ended = sentinelctl("audit", "who", "payment_invoke", "--at", "20:46:53", "--zone", "UTC")
+    assert ended.code == 0
+    assert "in force at 1970" not in ended.err
+
+
+def test_another_environment_that_knows_a_resource_is_named(story: Project, sentinelctl: Run) -> None:
+    asked = sentinelctl("audit", "who", "payment_invoke", "--env", "elsewhere")
+    assert "No change of payment_invoke is known. It is known in prod: --env prod." in asked.err
+
+
+def test_a_context_in_use_keeps_to_its_environment(story: Project, sentinelctl: Run, tmp_path: Path) -> None:
+    store = load_settings(story.folder / "sentinel.yaml").audit.store
+    file = tmp_path / "sentinel.yaml"
+    contexts = "{live: {environment: prod}, other: {environment: staging}}"
+    file.write_text(f"audit: {{store: '{store}'}}\ncontexts: {contexts}\n", encoding="utf-8")
+    who = ("audit", "who", "payment_invoke", "--config", str(file), "--context")
+    assert sentinelctl(*who, "other").err.startswith("all changes so far, environment staging\n0 changes. ")
+    assert "It is known in prod: --env prod." in sentinelctl(*who, "other").err
+    assert "environment prod\n2 changes" in sentinelctl(*who, "live").err
+    assert "2 changes" in sentinelctl(*who, "other", "--env", "prod").err
+
+
+def test_terms_that_find_nothing_because_no_rule_has_the_field_say_so(story: Project, sentinelctl: Run) -> None:
+    for term in ("cuont>3", "field:cuont"):
+        asked = sentinelctl("audit", "query", term)
+        assert asked.code == 0
+        assert asked.err == "No change matches: no rule has a field cuont; did you mean count?\n"
+    assert sentinelctl("audit", "query", "field:grade").err == "No change matches.\n"
+
+
+def test_what_instances_run_is_told_with_instance_and_digest(story: Project, sentinelctl: Run) -> None:
+    (line, *_) = [line for line in sentinelctl("audit", "query", "type:applied").out.splitlines() if " runs " in line]
+    assert "  flow  " in line
+    newest = json.loads(sentinelctl("audit", "query", "type:applied", "-o", "json").out)["changes"][0]["event"]
+    assert f"{newest['instance']} runs {newest['new_digest'][:12]}" in line
+
+
+def test_show_tells_who_ran_it_what_came_with_it_and_its_place_in_the_chain(story: Project, sentinelctl: Run) -> None:
+    changes = json.loads(sentinelctl("audit", "who", "payment_invoke", "-o", "json").out)["changes"]
+    blame = changes[0]
+    ended = sentinelctl("audit", "show", blame["event"]["id"])
+    for name in ("seen by", "first", "last", "chain", "instance"):
+        assert any(line.startswith(f"  {name} ") for line in ended.out.splitlines()), name
+    document = json.loads(sentinelctl("audit", "show", blame["event"]["id"], "-o", "json").out)
+    assert document["seen"] == blame["seen"]
+    assert document["together"] == []
+    assert document["chain"]["holds"]
+    assert len(bytes.fromhex(document["chain"]["hash"])) == 32
+    refused = json.loads(sentinelctl("audit", "who", "payment_invoke", "-o", "json").out)["rejections"][0]["event"]
+    assert "  refused by " in sentinelctl("audit", "show", refused["id"]).out
+
+
 def test_a_name_that_no_event_knows_gets_the_one_that_was_meant(story: Project, sentinelctl: Run) -> None:
     asked = sentinelctl("audit", "who", "payment_invok")
     assert (asked.code, asked.out) == (0, "")
@@ -176,6 +237,15 @@ def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run)
         (["who", "x", "--since", "1h", "--at", "now"], "--between, --since and --at name the time in three ways"),
         (["who", "x", "--between", "now", "yesterday"], "write 'yesterday to now'"),
         (["show", "ab"], "give at least 8 characters"),
+        (["show", "ab"], "  next: sentinelctl audit query    (lists events with their ids)"),
+        (["who", "x", "--zone", "Asia/Shanghi"], "  next: give --zone"),
+        (["query", "-author:chen"], "  next: sentinelctl audit query [OPTION]... -- -author:chen"),
+        (["tail", "-author:chen"], "  next: sentinelctl audit tail [OPTION]... -- -author:chen"),
+        (["query", "--env", "staging"], "  next: sentinelctl audit query env:ENV"),
+        (["query", "a OR b"], "OR is no word of a query; a comma between values is 'or'; write 'resource:a,b'"),
+        (["query", "--since"], "  next: sentinelctl audit query --help"),
+        (["who", "x", "--between", "1h", "2h"], "ends before it begins"),
+        (["who", "x", "--since", "11/12/2026"], "write '2026-11-12' or '2026-12-11'"),
         (["query", "--after", "nonsense"], "nonsense"),
     ],
 )

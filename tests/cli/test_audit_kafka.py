@@ -120,6 +120,8 @@ def test_init_makes_the_topics_once_and_says_what_differs(
     assert [each["created"] for each in json.loads(first.out)["topics"]] == [True, True, True]
     again = sentinelctl("audit", "init", "-o", "ndjson")
     assert [json.loads(line)["differs"] for line in again.out.splitlines()] == [[], [], []]
+    other = sentinelctl("audit", "init", "-o", "ndjson", "--partitions", "3")
+    assert [json.loads(line)["differs"] for line in other.out.splitlines()] == [["it has 2 partitions, not 3"]] * 3
     changes = json.loads(first.out)["topics"][0]["topic"]
     admin = clients.admin(Target((server.bootstrap,)))
     admin.alter_configs([library().admin.ConfigResource("TOPIC", changes, configs={"retention.ms": "1000"})])

@@ -109,6 +109,7 @@ _EXAMPLE = re.compile(
 RUN = {
     "5s": "doctor --timeout {}",
     "count": "audit who a --field {}",
+    "flow": "audit who a --kind {}",
     "Asia/Shanghai": "audit who a --zone {}",
     "2026-11-25T14:00+08:00": "audit who a --since {}",
     "2h": "audit who a --since {}",

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sentinel_core import Engine
+from sentinel_core.audit.redaction import Redaction
 from sentinel_core.status_file import StatusFile, read
 from sentinel_core.testing import FakeClock
 
@@ -103,3 +105,19 @@ def test_names_that_are_no_texts_for_a_file_are_escaped(engine: Engine, tmp_path
     StatusFile(engine, tmp_path, every_s=0).flush()
     (written,) = tmp_path.iterdir()
     assert json.loads(written.read_text())["breakers"][0]["resource"] == "/\udc80"
+
+
+def test_fields_that_events_do_not_show_are_not_in_it_and_its_owner_alone_may_read_it(
+    engine: Engine, tmp_path: Path
+) -> None:
+    allowed = {"resource": "pay", "limitApp": "partner-a,partner-c", "strategy": 0}
+    engine.load_rules("authority", [allowed, {**allowed, "resource": "refund", "limitApp": "partner-a, partner-c"}])
+    engine.load_rules("flow", [{"resource": "pay", "count": 5, "limitApp": "partner-a"}])
+    engine.entry("pay", origin="partner-a").exit()
+    engine.entry("refund", origin="partner-a").exit()
+    StatusFile(engine, tmp_path, every_s=0, redaction=Redaction(["limitApp"], key="k" * 32)).flush()
+    (written,) = tmp_path.iterdir()
+    assert "partner" not in written.read_text()
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    StatusFile(engine, tmp_path, every_s=0).flush()
+    assert "partner-a" in written.read_text()
