@@ -16,8 +16,8 @@ from sentinel_core.rules.registry import KINDS, model_of
 from sentinel_core.rules.revision import Kind, SourceText
 from sentinel_core.rules.ruleset import RuleSet
 
-Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "owner", "freeze", "check", "quarantine"]
-GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size", "owner", "freeze")
+Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "owner", "unknown", "freeze", "check", "quarantine"]
+GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size", "owner", "unknown", "freeze")
 """Those that are overruled by their name; own checks each by its own, and rules under quarantine are released."""
 SETS = Mapping[Kind, RuleSet]
 _FEW = 2

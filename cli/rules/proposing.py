@@ -20,7 +20,8 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
-from sentinel_core.cli.rules.reporting import count_line, difference_of, flags_for, foreign, objection_text
+from sentinel_core.cli.rules.past import remembering
+from sentinel_core.cli.rules.reporting import compared, count_line, difference_of, flags_for, foreign, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.rules.waiting import Waiting, convergence_json, show_then_wait
@@ -146,6 +147,7 @@ def propose_side(
             owners=app.settings.owners,
             allowed=allowed,
             now=utc_now(),
+            remembers=remembering(app, source),
         )
     against = {each.overruled_by for each in proposal.overruled}
     return _with_reason(proposal, [each for each in allowed if each in against])
@@ -265,8 +267,8 @@ def plan_view(
 def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
     """Raises CommandError (3) with every objection that nobody has overruled. `later`: nothing is written now, so a
     freeze is only told."""
-    for source in proposal.invalid:
-        app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
+    for note in compared(proposal):
+        app.out.say(f"note: {note}")
     for warning in foreign(proposal.plan, proposal):
         app.out.say(Styled(f"warning: {warning}", "yellow"))
     for each in proposal.overruled:

@@ -11,6 +11,7 @@ from typing import Any
 from sentinel_core.cli.annotations import FORMS as ANNOTATIONS
 from sentinel_core.cli.annotations import Annotation, forms
 from sentinel_core.cli.rules.diff import Difference, change_lines
+from sentinel_core.cli.rules.sides import short_version
 from sentinel_core.cli.text import Styled, visible
 from sentinel_core.publishing import Plan
 from sentinel_core.publishing.make import Proposal
@@ -131,6 +132,14 @@ def foreign(plan: Plan, proposal: Proposal) -> Iterator[str]:
             )
 
 
+def compared(proposal: Proposal) -> Iterator[str]:
+    """Where the store does not tell what engines run: with what the rules are compared instead."""
+    for source, older in proposal.older.items():
+        what = "is not valid" if source in proposal.invalid else "tells nothing of some rules"
+        run = "which nobody remembers" if older is None else f"so {short_version(older.revision)} is compared"
+        yield f"what stands at {source} {what} and would be replaced; engines run older rules, {run}"
+
+
 def flags_for(objections: Sequence[Objection]) -> str:
     """The flags that let the change through; nothing where none does."""
     return " ".join(dict.fromkeys(_flag(each) for each in objections if each.guard != "quarantine"))
@@ -159,6 +168,7 @@ def markdown(plan: Plan, proposal: Proposal) -> str:
         lines.append(f'If it is meant, publish it with `{flags} --reason "…"`.')
     lines += [f"**Frozen:** {_text(each.text)}  " for each in proposal.freezes]
     lines += [f"**Warning:** {_text(each)}  " for each in foreign(plan, proposal)]
+    lines += [f"**Note:** {_text(each)}  " for each in compared(proposal)]
     lines += [f"**The guard `{each.guard}` is overruled:** {_text(each.text)}  " for each in proposal.overruled]
     if not proposal.objections and not proposal.overruled:
         lines.append("Guards: ok.")

@@ -29,6 +29,7 @@ from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Re
 from sentinel_core.masking import mask_text, mask_uri
 from sentinel_core.publishing.make import freezes
 from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
+from sentinel_core.publishing.running import newest_valid
 from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import (
     Kind,
@@ -292,21 +293,16 @@ def _baseline(
     stands = _sets_or_none(standing, item.kinds)
     if stands is not None and isinstance(standing, Revision):
         return stands, title_of(source, standing), None
-    older, name = _newest_valid(revisions, item.kinds)
+    older = newest_valid((revisions[number] for number in range(revisions.newest, 0, -1)), item.kinds)
+    number = revisions.number_of(older.revision.version) if older else None
+    name = f"revision {number} ({short_version(older.revision)})" if older else ""
     state = "are deleted" if isinstance(standing, Absent) else "are not valid"
-    return older, name, f"the rules that stand {state}; engines run older ones, so {name or 'nothing'} is compared"
+    note = f"the rules that stand {state}; engines run older ones, so {name or 'nothing'} is compared"
+    return older.sets if older else {}, name, note
 
 
 def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
     return None if isinstance(standing, Absent) else sets_of(standing, kinds)
-
-
-def _newest_valid(revisions: Past, kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
-    for number in range(revisions.newest, 0, -1):
-        found = _sets_or_none(revisions[number], kinds)
-        if found is not None:
-            return found, f"revision {number} ({short_version(revisions[number])})"
-    return {}, ""
 
 
 def _show_plan(app: App, step: Step) -> None:
