@@ -21,7 +21,7 @@ from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
 from sentinel_core.cli.rules.past import remembering
-from sentinel_core.cli.rules.reporting import compared, count_line, difference_of, flags_for, foreign, objection_text
+from sentinel_core.cli.rules.reporting import compared, count_line, difference_of, flags_for, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.rules.waiting import Waiting, convergence_json, show_then_wait
@@ -269,8 +269,6 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
     freeze is only told."""
     for note in compared(proposal):
         app.out.say(f"note: {note}")
-    for warning in foreign(proposal.plan, proposal):
-        app.out.say(Styled(f"warning: {warning}", "yellow"))
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
     if against := proposal.refusals if later else proposal.objections:

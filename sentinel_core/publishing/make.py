@@ -142,6 +142,7 @@ def make_plan(
             changed |= sets
             if item.source in older and older[item.source] is None and len(again) < len(sets):
                 found.append(_unknown(item))
+            found += _foreign(item, reading, environment)
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
     written = [kind for kind, rules in changed.items() if kind not in stands or stands[kind].digest != rules.digest]
@@ -287,6 +288,18 @@ def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:
         for each in quarantined(source, item)
         if step.digests.get(each.kind) == each.digest
     ]
+
+
+def _foreign(item: Item, reading: Reading, environment: str) -> list[Objection]:
+    """Rules of another environment that would be replaced: a store holds those of one."""
+    stands = reading.provenance.environment if isinstance(reading, Revision) else None
+    if stands is None or stands == environment:
+        return []
+    text = (
+        f"what stands at {item.source} was published for the environment {stands} and would be replaced by the rules "
+        f"for {environment}; a store holds one environment: is this the right one?"
+    )
+    return [Objection("environment", item.kinds[0] if len(item.kinds) == 1 else None, text)]
 
 
 def _unknown(item: Item) -> Objection:

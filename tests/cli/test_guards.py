@@ -100,7 +100,8 @@ def test_whose_rules_stand_in_the_store_decides_about_a_freeze_too(
     path = here / "sentinel.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("environment: prod", "environment: staging") + SALE)
     clock(monkeypatch, AFTER)
-    assert "frozen" not in ok(made.run("rules", "plan", "-o", "x.plan")).err
+    leave = ("--allow-environment", "--reason", "renamed")
+    assert "frozen" not in ok(made.run("rules", "plan", "-o", "x.plan", *leave)).err
     clock(monkeypatch, DURING)
     for line in (["publish"], ["apply", "x.plan"]):
         refused = made.run("rules", *line, "--yes")
