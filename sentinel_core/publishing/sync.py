@@ -20,6 +20,7 @@ from sentinel_core.datasources.contract import (
     Item,
     Ordered,
     Readable,
+    Reading,
     SourceConflict,
     SourceMisconfigured,
 )
@@ -79,6 +80,8 @@ class Synced:
     """Whether an edit was to be committed and could not be: somebody decides."""
     objections: Sequence[Objection] = ()
     """Of the guards, where they refused it."""
+    quarantined: bool = False
+    """Whether what is committed may not come back, so that nothing heals the edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +203,11 @@ def _compared(
         return Synced("in sync", commit, "the store holds what is committed")
     found = _edits(store, proposal)
     edits = [each.text for each in found]
-    told = f"edited in the store, not in Git: {'; '.join(edits)}"
+    what = "changed" if all(_is_rollback(each.reading) for each in found) else "edited"
+    told = f"{what} in the store, not in Git: {'; '.join(edits)}"
     if edits and settings.drift == "report":
-        return Synced("drifted", commit, told, changes)
+        held_back = any(each.guard == "quarantine" for each in proposal.objections)
+        return Synced("drifted", commit, told, changes, quarantined=held_back)
     if edits and settings.drift == "adopt":
         return _adopted(git, sets, whole, store, found, settings, now, Synced("drifted", commit, told, changes))
     if proposal.objections:
@@ -322,6 +327,10 @@ def _told(against: Sequence[Objection]) -> str:
 
 def _name(item: Item) -> str:
     return item.kinds[0] if len(item.kinds) == 1 else "rules"
+
+
+def _is_rollback(reading: Reading) -> bool:
+    return isinstance(reading, Revision) and reading.provenance.rollback_of is not None
 
 
 def _edit(item: Item, reading: Revision) -> str:

@@ -145,7 +145,7 @@ def test_who_edited_is_told(repository: Repository, plain: MemorySource) -> None
     edit(plain, 6, BY_HAND)
     assert look().text == "edited in the store, not in Git: flow edited by ops-li (console): incident"
     edit(plain, 4, BACK)
-    assert look().text == "edited in the store, not in Git: flow rolled back by chen (cli): queues grew"
+    assert look().text == "changed in the store, not in Git: flow rolled back by chen (cli): queues grew"
 
 
 @pytest.mark.parametrize("drift", ["report", "heal", "adopt"])
