@@ -35,7 +35,7 @@ def store_uris(app: App) -> tuple[str, ...]:
     if not app.settings.stores:
         from sentinel_core.cli.config.known import known_contexts
 
-        if known := known_contexts(app):
+        if not app.context.name and (known := known_contexts(app)):
             raise BadSettings(
                 "no store is configured, and no context is chosen",
                 next_step=f"sentinelctl config use-context {next(iter(known))}    (or another of: {', '.join(known)})",

@@ -476,7 +476,8 @@ def test_what_to_type_about_contexts_is_what_helps(here: Path, sentinelctl: Run)
     )
     nothing = sentinelctl("lock", "list")
     assert "next: sentinelctl config use-context staging" in nothing.err
-    named = sentinelctl("rules", "diff", "staging", "live")
+    (here / "a.yaml").write_text(RULES, encoding="utf-8")
+    named = sentinelctl("rules", "diff", str(here / "a.yaml"), "staging")
     assert named.code == Exit.USAGE
     assert "staging is a context" in named.err
     assert "sentinelctl rules show --context staging" in named.err
@@ -489,3 +490,18 @@ def test_what_lists_the_revisions_of_a_list_names_its_kind(here: Path, sentinelc
     assert "there is no valid revision to go back to" in one.err
     assert "sentinelctl rules history --kind flow" in one.err
     assert "sentinelctl rules history --kind flow" in made.run("rules", "rollback", "--kind", "flow", "--to", "99").err
+
+
+def test_a_resource_that_has_no_rule_is_told(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    shown = ok(plain.run("rules", "show", "--resource", "payment_invok"))
+    assert "has no rule of payment_invok; did you mean payment_invoke?" in shown.err
+
+
+def test_beside_each_other_revisions_say_of_which_kind_they_are(plain: Shop) -> None:
+    text = f"{RULES}degradeRules:\n  - {{resource: a, grade: error_count, count: 3, timeWindow: 5}}\n"
+    (plain.here / "rules.yaml").write_text(text, encoding="utf-8")
+    ok(plain.run("rules", "publish", "--yes", "--reason", "first"))
+    shown = ok(plain.run("rules", "show")).out
+    assert "(flow)" in shown
+    assert "(degrade)" in shown
