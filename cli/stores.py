@@ -69,7 +69,7 @@ def the_item(source: Readable, kind: Kind | None) -> Item:
     if len(items) != 1:
         raise UsageProblem(
             f"{source.uri} keeps every kind by itself, each with its own revisions",
-            next_step=f"add --kind with one of {', '.join(KINDS)}",
+            next_step=f"add --kind with one of {', '.join(KINDS)}; of what was written at once, one by one",
         )
     return items[0]
 
