@@ -46,9 +46,9 @@ def test_a_store_of_another_environment_is_guarded(overlaid: Shop) -> None:
     ok(overlaid.run("rules", "publish", "rules", "--yes"))
     planned = overlaid.run("rules", "plan", "rules", "--env", "staging", "--allow-jump", "--reason", "why")
     if overlaid.store.startswith("file"):
-        assert "environment" not in planned.err, "a file does not say for which environment it is"
+        assert "for the environment" not in planned.err, "a file does not say for which environment it is"
         return
     assert planned.code == Exit.REFUSED
     assert "--allow-environment" in planned.err
     assert "was published for the environment prod and would be replaced by the rules for staging" in planned.err
-    assert "environment" not in overlaid.run("rules", "plan", "git:HEAD").err
+    assert "for the environment" not in overlaid.run("rules", "plan", "git:HEAD").err
