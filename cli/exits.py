@@ -82,7 +82,7 @@ def _step_of_kind(error: BaseException) -> str | None:
         return "sentinelctl audit verify    (says what is not as it was written)"
     if isinstance(error, QueryInvalid):
         return error.next_step or "sentinelctl audit query --help    (how times and terms are written)"
-    if isinstance(error, LibraryMissing):
+    if isinstance(error, LibraryMissing) or (code_of(error) == Exit.BAD_SETTINGS and "pip install " in str(error)):
         return "install that, then run the command again"
     return None
 

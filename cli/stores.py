@@ -33,8 +33,15 @@ def opened(app: App, uri: str) -> Iterator[Readable]:
 def store_uris(app: App) -> tuple[str, ...]:
     """The configured stores. Raises BadSettings when there is none."""
     if not app.settings.stores:
+        from sentinel_core.cli.config.known import known_contexts
+
+        if not app.context.name and (known := known_contexts(app)):
+            raise BadSettings(
+                "no store is configured, and no context is chosen",
+                next_step=f"sentinelctl config use-context {next(iter(known))}    (or another of: {', '.join(known)})",
+            )
         raise BadSettings(
-            "no store is configured, so there are no live rules",
+            "no store is configured",
             next_step="write `stores: [git+file:///path/of/repository?ref=main&path=rules]` into sentinel.yaml, "
             "or name the store on the command line",
         )
@@ -62,9 +69,14 @@ def the_item(source: Readable, kind: Kind | None) -> Item:
     if len(items) != 1:
         raise UsageProblem(
             f"{source.uri} keeps every kind by itself, each with its own revisions",
-            next_step=f"add --kind with one of {', '.join(KINDS)}",
+            next_step=f"add --kind with one of {', '.join(KINDS)}; of what was written at once, one by one",
         )
     return items[0]
+
+
+def history_command(item: Item) -> str:
+    """What lists the revisions of an item."""
+    return f"sentinelctl rules history{f' --kind {item.kinds[0]}' if len(item.kinds) == 1 else ''}"
 
 
 def where_to_look(source: Readable) -> str:

@@ -106,7 +106,8 @@ def _look(asked: _Asked) -> Check:
             name, "fail", f"{source.uri}: {behind}{first_line(error)}", step, Exit.INVALID_RULES, {"mayRead": True}
         )
     except Exception as error:  # noqa: BLE001 -- an adapter may raise anything; the report goes on with the next store
-        step = "see what it says, then run this again"
+        step = "install that" if "pip install " in str(error) else "see what it says"
+        step += ", then run this again"
         return Check(name, "fail", f"{source.uri}: {first_line(error)}", step, code_of(error), {"mayRead": False})
     if not versions:
         check = _holding_nothing(name, source, found, took_ms)

@@ -163,7 +163,8 @@ def tell(app: App, found: Synced, git: str, store: str) -> None:
     app.out.show(_view(found))
     step = _next_step(found, mask_uri(git), store)
     if step is not None:
-        app.out.say(f"  next: {step}")
+        for line in f"  next: {step}".splitlines():
+            app.out.say(line)
 
 
 def _next_step(found: Synced, git: str, store: str) -> str | None:
@@ -178,6 +179,11 @@ def _next_step(found: Synced, git: str, store: str) -> str | None:
         return f"{kept}\n  or: sentinelctl rules publish {sides}    (undoes it)"
     if found.objections:
         return overruled_by(found.objections, store, f"sentinelctl rules publish {sides}")
+    if found.quarantined:
+        return (
+            f"sentinelctl rules drift {sides}    (shows who changed what); what is committed is under quarantine and "
+            "does not come back: revert it in Git, or release it"
+        )
     return {
         "drifted": f"sentinelctl rules drift {sides}    (shows who edited what; --drift heal undoes it)",
         "frozen": f'wait; if it cannot: sentinelctl rules publish {sides} --allow-freeze --reason "why"',

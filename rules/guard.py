@@ -7,21 +7,36 @@ names what it found; it never changes anything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from sentinel_core.rules.diff import BY_PLACE, Change, diff_rules
 from sentinel_core.rules.ownership import Owner, trespasses
 from sentinel_core.rules.registry import KINDS, model_of
 from sentinel_core.rules.revision import Kind, SourceText
+from sentinel_core.rules.rule import DEFAULT_APP
 from sentinel_core.rules.ruleset import RuleSet
 
-Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "owner", "freeze", "check", "quarantine"]
-GUARDS: tuple[Guard, ...] = ("empty", "shrink", "last", "jump", "zero", "size", "owner", "freeze")
+Guard = Literal["empty", "shrink", "last", "jump", "zero", "size", "owner", "unknown", "environment", "freeze", "check",
+                "quarantine"]  # fmt: skip
+GUARDS: tuple[Guard, ...] = (
+    "empty",
+    "shrink",
+    "last",
+    "jump",
+    "zero",
+    "size",
+    "owner",
+    "unknown",
+    "environment",
+    "freeze",
+)
 """Those that are overruled by their name; own checks each by its own, and rules under quarantine are released."""
 SETS = Mapping[Kind, RuleSet]
 _FEW = 2
 """Rules of a kind that may go whatever their share: one of three is no accident."""
+_OFF = ("shadow", "closed")
+"""Modes of rules that block nothing."""
 
 
 class Policy(Protocol):
@@ -72,15 +87,24 @@ class Objection:
 
 
 def objections(old: SETS, new: SETS, policy: Policy) -> list[Objection]:
-    """Of all guards, in the order of kinds. A kind that `new` does not carry stays as it is."""
+    """Of all guards, in the order of kinds. A kind that `new` does not carry stays as it is. A rule that blocks nothing
+    by its mode is none here."""
     found: list[Objection] = []
+    enforced_old = {kind: _enforced(rules) for kind, rules in old.items()}
+    enforced_new = {kind: _enforced(rules) for kind, rules in new.items()}
     for kind in (kind for kind in KINDS if kind in new):
-        before = old.get(kind, RuleSet.empty(kind))
-        changes = diff_rules(before, new[kind], BY_PLACE)
+        before, after = enforced_old.get(kind, RuleSet.empty(kind)), enforced_new[kind]
+        changes = diff_rules(before, after, BY_PLACE)
         found += _sizes(new[kind], policy)
-        found += _losses(before, new[kind], changes, policy)
+        found += _losses(before, after, changes, policy, "disappear" if after is new[kind] else "block nothing")
         found += _thresholds(kind, changes, policy)
-    return found + list(_unprotected(old, new))
+    return [*found, *_unprotected(enforced_old, enforced_new), *_narrowed(enforced_old, enforced_new)]
+
+
+def _enforced(rules: RuleSet) -> RuleSet:
+    """Without the rules that are off. The digest stays: equal digests are equal rules, with and without them."""
+    on = tuple(rule for rule in rules if getattr(rule, "mode", None) not in _OFF)
+    return rules if len(on) == len(rules) else replace(rules, rules=on)
 
 
 def unowned(
@@ -103,16 +127,16 @@ def _sizes(new: RuleSet, policy: Policy) -> Iterator[Objection]:
         yield Objection("size", new.kind, f"{len(new)} {new.kind} rules; the limit is {policy.max_rules}")
 
 
-def _losses(old: RuleSet, new: RuleSet, changes: Sequence[Change], policy: Policy) -> Iterator[Objection]:
+def _losses(old: RuleSet, new: RuleSet, changes: Sequence[Change], policy: Policy, become: str) -> Iterator[Objection]:
     gone = [change for change in changes if change.action == "remove"]
     names = _names(gone)
     if old.rules and not new.rules:
-        yield Objection("empty", old.kind, f"all {len(old)} {old.kind} rules would disappear", names)
+        yield Objection("empty", old.kind, f"all {len(old)} {old.kind} rules would {become}", names)
     elif len(gone) >= _FEW and (percent := 100 * len(gone) / len(old)) > policy.max_removed_percent:
         yield Objection(
             "shrink",
             old.kind,
-            f"{percent:.0f} % of the {old.kind} rules would disappear ({len(gone)} of {len(old)}); the limit is "
+            f"{percent:.0f} % of the {old.kind} rules would {become} ({len(gone)} of {len(old)}); the limit is "
             f"{policy.max_removed_percent:g} %",
             names,
         )
@@ -121,6 +145,10 @@ def _losses(old: RuleSet, new: RuleSet, changes: Sequence[Change], policy: Polic
 def _thresholds(kind: Kind, changes: Sequence[Change], policy: Policy) -> Iterator[Objection]:
     blocks_at_zero = model_of(kind).blocks_at_zero
     for change in (*changes, *_moved(kind, changes)):
+        if change.field == "grade" and change.action == "change":
+            was, now = change.old, change.new
+            text = f"{change.rule} grade {was} → {now}: it counts something else, so its limit cannot be compared"
+            yield Objection("jump", kind, text, (change.resource,))
         if change.action != "change" or change.field not in model_of(kind).thresholds:
             continue
         if not _is_number(change.old, change.new) or (change.new == 0 and blocks_at_zero):
@@ -168,6 +196,17 @@ def _unprotected(old: SETS, new: SETS) -> Iterator[Objection]:
             yield Objection(
                 "last", kind, f"{len(lost)} of the resources with {kind} rules would have no rule left", lost
             )
+
+
+def _narrowed(old: SETS, new: SETS) -> Iterator[Objection]:
+    """Resources whose rules of a kind held for every caller and would hold for some only."""
+    for kind in (kind for kind in KINDS if kind in new and kind in old):
+        left = {rule.resource for rule in new[kind]}
+        for_all = {rule.resource for rule in new[kind] if rule.scope == DEFAULT_APP}
+        was = dict.fromkeys(rule.resource for rule in old[kind] if rule.scope == DEFAULT_APP)
+        if lost := tuple(name for name in was if name in left and name not in for_all):
+            text = f"{len(lost)} of the resources with {kind} rules would have none left that holds for every caller"
+            yield Objection("last", kind, text, lost)
 
 
 def _names(changes: Sequence[Change]) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
     .sentinel/status/<instance>.<pid>.json
 
 Written every two seconds and when the service ends it is removed; what a killed process left is told from its pid, and
-removed by the next one that starts. The file is replaced and never half written.
+removed by the next one that starts. The file is replaced and never half written. One that was closed leaves its name in
+`<instance>.stopped` until it starts again: its events say what it ran, and not that nobody is to wait for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +40,8 @@ MOST_BREAKERS: Final = 1000
 _NEW: Final = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 MAX_BYTES: Final = 8 * 2**20
 """Larger files are not ours, and are not read."""
+_FORGOTTEN_S: Final = 30 * 86400.0
+"""So old, the name of one that was closed is removed by the next one that starts."""
 
 
 class StatusFile(Ticked):
@@ -55,10 +59,18 @@ class StatusFile(Ticked):
 
     @property
     def path(self) -> Path:
-        name = re.sub(r"[^\w.-]", "_", self._engine.instance)[:100]
-        return self._folder / f"{name}.{os.getpid()}.json"
+        return self._folder / f"{self._name}.{os.getpid()}.json"
+
+    @property
+    def _name(self) -> str:
+        return re.sub(r"[^\w.-]", "_", self._engine.instance)[:100]
+
+    @property
+    def _stopped(self) -> Path:
+        return self._folder / f"{self._name}.stopped"
 
     def start(self) -> Self:
+        self._clear_stopped()
         for left in read(self._folder):
             if left.ended:
                 left.path.unlink(missing_ok=True)
@@ -69,8 +81,18 @@ class StatusFile(Ticked):
         self._ticker.close()
         try:
             self.path.unlink(missing_ok=True)
+            if self._folder.is_dir():
+                self._stopped.write_bytes(self._engine.instance.encode("utf-8", "backslashreplace"))
         except OSError as error:
             logger.warning("the status file cannot be removed: %s", error)
+
+    def _clear_stopped(self) -> None:
+        """Its own, and those that are as old as nobody asks for any more."""
+        oldest = self._engine.clock.wall().timestamp() - _FORGOTTEN_S
+        for path in self._folder.glob("*.stopped"):
+            with suppress(OSError):
+                if path == self._stopped or path.stat().st_mtime < oldest:
+                    path.unlink()
 
     def _renew_after_fork(self) -> None:
         self._traffic = Traffic(self._engine, self._redaction)
@@ -151,6 +173,16 @@ def read(folder: Path) -> list[Status]:
         except (OSError, ValueError, TypeError, KeyError):
             continue  # removed between listing and reading, or somebody else's
     return found
+
+
+def stopped(folder: Path) -> set[str]:
+    """Names of the instances that were closed, and not killed, and have not started again."""
+    names = set()
+    for path in folder.glob("*.stopped") if folder.is_dir() else ():
+        with suppress(OSError):
+            if path.stat().st_size <= MAX_BYTES:
+                names.add(path.read_text(encoding="utf-8", errors="replace"))
+    return names
 
 
 def _status(path: Path, document: Mapping[str, Any]) -> Status:

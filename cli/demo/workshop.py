@@ -91,7 +91,8 @@ class Workshop:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("SENTINEL_", "GIT_")) or name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_"))
+            if not name.startswith(("SENTINEL_", "GIT_"))
+            or name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_"))
         }
         known = subprocess.run(["git", "config", "user.email"], capture_output=True, check=False).returncode == 0
         if not known and "GIT_AUTHOR_EMAIL" not in environment:

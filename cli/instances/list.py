@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 import click
@@ -14,6 +16,9 @@ from sentinel_core.cli.text import Span, plural
 from sentinel_core.datasources.uri import mask_uri
 from sentinel_core.masking import mask_text
 from sentinel_core.rules.ruleset import SHORT
+
+_REF = re.compile(r"(?:git:)?(HEAD\b.*|.*[~^].*)")
+"""What only Git understands."""
 
 
 @click.command("list")
@@ -38,6 +43,11 @@ def list_(app: App, revision: str | None) -> int:
     if revision is not None and not revision.strip():
         raise UsageProblem(
             "--not-at names no revision", next_step="for example: sentinelctl instances list --not-at 9f1c2ab"
+        )
+    if revision is not None and (ref := _REF.fullmatch(revision)):
+        raise UsageProblem(
+            f"{mask_text(revision)} is a name of Git, and services tell commits",
+            next_step=f"sentinelctl instances list --not-at $(git rev-parse {shlex.quote(ref[1])})",
         )
     folder, instances = found(app)
     shown = instances if revision is None else [each for each in instances if _lacks(each, revision)]

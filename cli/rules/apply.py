@@ -74,7 +74,8 @@ def apply(
         app.out.show(plan_view(made, None))
         app.out.say("Nothing to do: these rules stood there when the plan was made.")
         return Exit.DONE
-    say_plan(app, made)
+    if not (dry_run and app.out.for_people):  # else it is shown, once
+        say_plan(app, made)
     overruled = reason if allow_freeze else None
     if dry_run:
         with opened(app, uri_of(app, made)) as source:

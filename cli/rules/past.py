@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +13,9 @@ import click
 
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError
-from sentinel_core.datasources.contract import HasHistory, Item, LooseVersions, Readable
+from sentinel_core.datasources.contract import DatasourceError, HasHistory, Item, LooseVersions, Readable
 from sentinel_core.datasources.names import DOCUMENT_NAME, YAML_SUFFIXES
+from sentinel_core.publishing.running import Remembers
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 
 if TYPE_CHECKING:
@@ -215,6 +216,22 @@ def past(app: App, source: Readable, item: Item, *, may_begin: bool = False) -> 
     checkpoints = app.settings.audit.checkpoints
     vouched = newest(Path(checkpoints)) if audit and checkpoints else {}
     return Past(item, lines, audit, None if missing is None else str(missing), vouched)
+
+
+def remembering(app: App, source: Readable) -> Remembers:
+    """What the store or the audit store remembers of an item; what neither can show is passed over."""
+
+    def revisions(item: Item) -> Iterator[Revision]:
+        try:
+            found = past(app, source, item)
+        except (CommandError, DatasourceError):
+            return
+        for number in range(found.newest if found else 0, 0, -1):
+            with suppress(CommandError):
+                if not found.was_dropped(number):
+                    yield found[number]
+
+    return revisions
 
 
 def _kept(source: Readable, item: Item) -> list[Revision]:

@@ -20,7 +20,8 @@ from sentinel_core.cli.output import View
 from sentinel_core.cli.rules.asking import confirm
 from sentinel_core.cli.rules.diff import change_lines
 from sentinel_core.cli.rules.inputs import STDIN, given_or_default
-from sentinel_core.cli.rules.reporting import count_line, difference_of, flags_for, foreign, objection_text
+from sentinel_core.cli.rules.past import remembering
+from sentinel_core.cli.rules.reporting import compared, count_line, difference_of, flags_for, objection_text
 from sentinel_core.cli.rules.show import masked
 from sentinel_core.cli.rules.sides import Side, head_of, resolve
 from sentinel_core.cli.rules.waiting import Waiting, convergence_json, show_then_wait
@@ -146,6 +147,7 @@ def propose_side(
             owners=app.settings.owners,
             allowed=allowed,
             now=utc_now(),
+            remembers=remembering(app, source),
         )
     against = {each.overruled_by for each in proposal.overruled}
     return _with_reason(proposal, [each for each in allowed if each in against])
@@ -265,16 +267,16 @@ def plan_view(
 def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
     """Raises CommandError (3) with every objection that nobody has overruled. `later`: nothing is written now, so a
     freeze is only told."""
-    for source in proposal.invalid:
-        app.out.say(f"note: what stands at {source} is not valid and would be replaced; engines run older rules")
-    for warning in foreign(proposal.plan, proposal):
-        app.out.say(Styled(f"warning: {warning}", "yellow"))
+    for note in compared(proposal):
+        app.out.say(f"note: {note}")
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
+    if proposal.overruled and proposal.plan.store.startswith("file:"):
+        app.out.say("note: a file keeps neither this nor the reason; Git, etcd and Nacos do")
     if against := proposal.refusals if later else proposal.objections:
         raise refused(against, proposal.plan.store)
     for each in proposal.freezes:
-        app.out.say(f"note: {each.text}; meanwhile it is applied with --allow-freeze alone")
+        app.out.say(f'note: {each.text}; meanwhile it is applied with --allow-freeze --reason "why" alone')
 
 
 def refused(objections: Sequence[Objection], store: str) -> CommandError:
@@ -291,7 +293,8 @@ def overruled_by(objections: Sequence[Objection], store: str, command: str = "")
     typed."""
     flags = " ".join(filter(None, (command, flags_for(objections))))
     is_overruled = any(each.guard != "quarantine" for each in objections)
-    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if is_overruled else []
+    kept = "a file keeps no reason" if store.startswith("file:") else "the reason is kept with the rules"
+    steps = [f'if it is meant: {flags} --reason "why"    ({kept})'] if is_overruled else []
     steps += [
         f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
         for digest in dict.fromkeys(each.digest for each in objections if each.digest)

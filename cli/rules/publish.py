@@ -83,11 +83,15 @@ def carry(
     if not made.steps:
         app.out.say("Nothing to do: these rules stand there.")
     else:
-        say_plan(app, made)
+        if not (dry_run and app.out.for_people):
+            say_plan(app, made)
+        else:
+            app.out.show(plan_view(made, proposal))
         check_guards(app, proposal)
         check_reason(made)
     if dry_run:
-        app.out.show(plan_view(made, proposal))
+        if not app.out.for_people:
+            app.out.show(plan_view(made, proposal))
         if made.steps:
             app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
         return Exit.DONE

@@ -11,10 +11,11 @@ from typing import Any
 from sentinel_core.cli.annotations import FORMS as ANNOTATIONS
 from sentinel_core.cli.annotations import Annotation, forms
 from sentinel_core.cli.rules.diff import Difference, change_lines
+from sentinel_core.cli.rules.sides import short_version
 from sentinel_core.cli.text import Styled, visible
 from sentinel_core.publishing import Plan
 from sentinel_core.publishing.make import Proposal
-from sentinel_core.rules import KINDS, Kind, Problem, Revision
+from sentinel_core.rules import KINDS, Kind, Problem
 from sentinel_core.rules.guard import GUARDS, Objection
 from sentinel_core.rules.positions import Positions
 
@@ -120,15 +121,12 @@ def _names(objection: Objection) -> str:
     return visible(", ".join(objection.resources[:_SHOWN])) + more
 
 
-def foreign(plan: Plan, proposal: Proposal) -> Iterator[str]:
-    """Rules of another environment that would be replaced: a store holds those of one."""
-    for source, reading in proposal.standing.items():
-        environment = reading.provenance.environment if isinstance(reading, Revision) else None
-        if environment and environment != plan.environment:
-            yield (
-                f"what stands at {source} was published for the environment {environment} and would be replaced by the "
-                f"rules for {plan.environment}; a store holds one environment: is this the right one?"
-            )
+def compared(proposal: Proposal) -> Iterator[str]:
+    """Where the store does not tell what engines run: with what the rules are compared instead."""
+    for source, older in proposal.older.items():
+        what = "is not valid" if source in proposal.invalid else "tells nothing of some rules"
+        run = "which nobody remembers" if older is None else f"so {short_version(older.revision)} is compared"
+        yield f"what stands at {source} {what} and would be replaced; engines run older rules, {run}"
 
 
 def flags_for(objections: Sequence[Objection]) -> str:
@@ -158,7 +156,7 @@ def markdown(plan: Plan, proposal: Proposal) -> str:
     if flags := flags_for(proposal.refusals):
         lines.append(f'If it is meant, publish it with `{flags} --reason "…"`.')
     lines += [f"**Frozen:** {_text(each.text)}  " for each in proposal.freezes]
-    lines += [f"**Warning:** {_text(each)}  " for each in foreign(plan, proposal)]
+    lines += [f"**Note:** {_text(each)}  " for each in compared(proposal)]
     lines += [f"**The guard `{each.guard}` is overruled:** {_text(each.text)}  " for each in proposal.overruled]
     if not proposal.objections and not proposal.overruled:
         lines.append("Guards: ok.")

@@ -23,12 +23,13 @@ from sentinel_core.cli.rules.options import kind_option, lock_option, past_store
 from sentinel_core.cli.rules.past import Past, past
 from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, show_then_wait, wait_options
-from sentinel_core.cli.stores import history_store, present
-from sentinel_core.cli.text import Span
+from sentinel_core.cli.stores import history_command, history_store, present
+from sentinel_core.cli.text import Span, plural
 from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Readable, Reading, Writable, Written
 from sentinel_core.masking import mask_text, mask_uri
 from sentinel_core.publishing.make import freezes
 from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
+from sentinel_core.publishing.running import newest_valid
 from sentinel_core.publishing.standing import sets_of
 from sentinel_core.rules import (
     Kind,
@@ -198,11 +199,11 @@ def _target(
         if number not in revisions:
             raise UsageProblem(
                 f"there is no revision {number}; the store has 1 to {max(revisions)}",
-                next_step="sentinelctl rules history    (lists them with their numbers)",
+                next_step=f"{history_command(item)}    (lists them with their numbers)",
             )
         wanted = number
     else:
-        wanted = _steps_back(revisions, standing, item.kinds, steps or 1)
+        wanted = _steps_back(revisions, standing, item, steps or 1)
     return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
 
 
@@ -229,10 +230,10 @@ def _of_commit(source: Readable, item: Item, revisions: Past, commit: str) -> Re
         return revisions[number]
 
 
-def _steps_back(revisions: Past, standing: Reading, kinds: Sequence[Kind], steps: int) -> int:
+def _steps_back(revisions: Past, standing: Reading, item: Item, steps: int) -> int:
     """The number of the revision so many valid ones back. What stands is not counted where it is valid itself; rules
     that are deleted or not valid are one step behind the newest valid revision."""
-    newest = revisions.newest
+    newest, kinds = revisions.newest, item.kinds
     stands = _sets_or_none(standing, kinds) is not None
     left = steps
     for number in range(newest - 1 if stands else newest, 0, -1):
@@ -241,9 +242,15 @@ def _steps_back(revisions: Past, standing: Reading, kinds: Sequence[Kind], steps
         left -= _sets_or_none(revisions[number], kinds) is not None
         if left == 0:
             return number
+    found = steps - left
+    only = (
+        f"there {'is' if found == 1 else 'are'} only {plural(found, 'valid revision')}"
+        if found
+        else "there is no valid revision"
+    )
     raise UsageProblem(
-        f"there are only {steps - left} valid revisions to go back to",
-        next_step="sentinelctl rules history    (lists them with their numbers)",
+        f"{only} to go back to",
+        next_step=f"{history_command(item)}    (lists them with their numbers)",
     )
 
 
@@ -253,7 +260,7 @@ def _plan(source: Readable, item: Item, revisions: Past, standing: Reading, targ
     except RuleRejected as rejection:
         raise CommandError(
             f"{name} is not valid and cannot come back; nothing was changed\n{rejection}",
-            next_step="choose another revision: sentinelctl rules history",
+            next_step=f"choose another revision: {history_command(item)}",
             code=Exit.INVALID_RULES,
         ) from rejection
     old, compared, note = _baseline(source, item, revisions, standing)
@@ -292,21 +299,16 @@ def _baseline(
     stands = _sets_or_none(standing, item.kinds)
     if stands is not None and isinstance(standing, Revision):
         return stands, title_of(source, standing), None
-    older, name = _newest_valid(revisions, item.kinds)
+    older = newest_valid((revisions[number] for number in range(revisions.newest, 0, -1)), item.kinds)
+    number = revisions.number_of(older.revision.version) if older else None
+    name = f"revision {number} ({short_version(older.revision)})" if older else ""
     state = "are deleted" if isinstance(standing, Absent) else "are not valid"
-    return older, name, f"the rules that stand {state}; engines run older ones, so {name or 'nothing'} is compared"
+    note = f"the rules that stand {state}; engines run older ones, so {name or 'nothing'} is compared"
+    return older.sets if older else {}, name, note
 
 
 def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
     return None if isinstance(standing, Absent) else sets_of(standing, kinds)
-
-
-def _newest_valid(revisions: Past, kinds: Sequence[Kind]) -> tuple[Mapping[Kind, RuleSet], str]:
-    for number in range(revisions.newest, 0, -1):
-        found = _sets_or_none(revisions[number], kinds)
-        if found is not None:
-            return found, f"revision {number} ({short_version(revisions[number])})"
-    return {}, ""
 
 
 def _show_plan(app: App, step: Step) -> None:

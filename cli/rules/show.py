@@ -36,7 +36,14 @@ def show(app: App, side: str | None, kind: Kind | None, resource: str | None) ->
 
     WHAT: live (the stores of the settings; the default), git:REV, history:N, a store URI, a path, or - for stdin.
     """
-    app.out.show(_view(resolve(app, "live" if side is None else side, kind), resource, app.settings.owners))
+    found = resolve(app, "live" if side is None else side, kind)
+    app.out.show(_view(found, resource, app.settings.owners))
+    names = {rule.resource for ruleset in found.sets.values() for rule in ruleset}
+    if resource is not None and resource not in names:
+        import difflib
+
+        close = difflib.get_close_matches(resource, names, n=1)
+        app.out.say(f"note: {found.title} has no rule of {resource}{f'; did you mean {close[0]}?' if close else ''}")
 
 
 def _view(side: Side, resource: str | None, owners: Sequence[Owner]) -> View:
@@ -50,9 +57,14 @@ def _view(side: Side, resource: str | None, owners: Sequence[Owner]) -> View:
     items = [_item(kind, rule, side.store_of(rule)) | {"team": teams.get(rule.resource)} for kind, rule in rules]
     standing_by = [(uri, rule) for uri, rule in side.standing_by if resource is None or rule.resource == resource]
 
+    kinds: dict[str, list[Kind]] = {}
+    for kind, ruleset in side.sets.items():
+        if ruleset.revision is not None and len(side.revisions) > 1:
+            kinds.setdefault(ruleset.revision.source, []).append(kind)
+
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         for revision in filter(lambda each: each.version, side.revisions):
-            yield (Styled(_origin(revision), "dim"),)
+            yield (Styled(_origin(revision, kinds.get(revision.source, ())), "dim"),)
         headers = (
             ["KIND", "RESOURCE", "RULE"]
             + (["STORE"] if side.stores else [])
@@ -91,10 +103,12 @@ def _item(kind: Kind, rule: Rule, store: str | None) -> dict[str, Any]:
     return {"kind": kind, "rule": rule.to_json(), "store": store}
 
 
-def _origin(revision: Revision) -> str:
+def _origin(revision: Revision, kinds: Sequence[Kind]) -> str:
+    """`kinds`: that it holds, where several revisions stand beside each other."""
     provenance = masked(revision.provenance)
     when = provenance.committed_at or provenance.published_at
-    parts = [f"revision {short_version(revision)}", provenance.author, local(when) if when else None]
+    of = f" ({', '.join(kinds)})" if kinds else ""
+    parts = [f"revision {short_version(revision)}{of}", provenance.author, local(when) if when else None]
     reason = provenance.reason or (provenance.message or "").partition("\n")[0]
     return ", ".join(part for part in (*parts, f"channel {provenance.channel}", reason) if part)
 

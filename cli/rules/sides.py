@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 from sentinel_core.cli import git
 from sentinel_core.cli.app import App
+from sentinel_core.cli.config.known import known_contexts
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import read_revisions, shown
 from sentinel_core.cli.rules.past import past
-from sentinel_core.cli.stores import history_store, opened, present, store_uris
+from sentinel_core.cli.stores import history_command, history_store, opened, present, store_uris
 from sentinel_core.datasources.contract import Absent, HasHistory, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.layers import in_force
 from sentinel_core.datasources.names import has_blank
@@ -26,8 +27,8 @@ from sentinel_core.rules.overlay import overlays_among
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 MEND_FILES = "mend the rules; sentinelctl rules validate PATH shows the same problems"
 MEND_STORE = (
-    "put valid rules there: sentinelctl rules publish writes what was committed, sentinelctl rules rollback what stood "
-    "there before"
+    "put valid rules there: sentinelctl rules publish writes what was committed, sentinelctl rules rollback (--kind "
+    "KIND in etcd and Nacos) what stood there before"
 )
 FORMS = "git:REV, live, history:N, a store URI, a path or - for stdin"
 
@@ -148,12 +149,12 @@ def _stored(app: App, uri: str, kind: Kind | None) -> _Stored:
 
 def _historic(app: App, number: str, kind: Kind | None, store: str | None) -> Side:
     with history_store(app, store, kind) as (source, item):
-        revisions = past(app, source, item)
+        revisions = past(app, source, item, may_begin=True)
         revision = revisions.get(int(number)) if number.isdecimal() else None
         if revision is None:
             raise UsageProblem(
                 f"history:{number}: there is no such revision; the newest is {max(revisions, default=0)}",
-                next_step="sentinelctl rules history    (lists them with their numbers)",
+                next_step=f"{history_command(item)}    (lists them with their numbers)",
             )
         return _of_store(source, _side(title_of(source, revision), [(revision, item.kinds)]))
 
@@ -220,6 +221,12 @@ def repository_uri(app: App) -> str:
 
 
 def _path(app: App, text: str, kind: Kind | None) -> Side:
+    if text in known_contexts(app) and not Path(text).exists():
+        raise UsageProblem(
+            f"{text} is a context, and no file of that name is here; name its store",
+            next_step=f"sentinelctl rules show --context {text}    (what stands there), or compare two of them with: "
+            "sentinelctl rules promote FROM TO --dry-run",
+        )
     side = _side(text, read_revisions(text, kind, app.environment))
     if not side.overlays and (Path(text) / OVERLAYS).is_dir():
         app.out.say(f"{text} has no overlay for the environment {app.environment}; the base alone is read")

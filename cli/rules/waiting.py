@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -154,7 +155,12 @@ class Waiting:
 
     def _look(self, targets: Sequence[Target]) -> Convergence:
         return self._fleet.look(
-            targets, self._began, self._share, instances=self._wait.instances, local=_local(self._app)
+            targets,
+            self._began,
+            self._share,
+            instances=self._wait.instances,
+            local=_local(self._app),
+            stopped=_stopped(self._app),
         )
 
     def _nobody(self) -> Convergence:
@@ -219,7 +225,7 @@ def prepared(app: App, source: Readable, wait: Wait | None) -> Iterator[Waiting 
 
     with opened(app) as store:
         with app.out.waiting("asking who follows the store"):
-            fleet = Fleet(store, list(_standing(source)), _local(app))
+            fleet = Fleet(store, list(_standing(source)), _local(app), _stopped(app))
         if not fleet.followers and wait.instances is None:
             raise UsageProblem(
                 f"no instance is known to run what stands in {source.uri}, so nobody would be waited for; "
@@ -254,6 +260,12 @@ def _local(app: App) -> list[Status]:
     from sentinel_core.cli.instances.found import running
 
     return [each.status for each in running(app.settings)]
+
+
+def _stopped(app: App) -> set[str]:
+    from sentinel_core.status_file import stopped
+
+    return stopped(Path(app.settings.status)) if app.settings.status else set()
 
 
 def convergence_json(found: Convergence | None) -> dict[str, Any] | None:

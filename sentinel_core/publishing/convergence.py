@@ -8,7 +8,7 @@ only those of one instance are compared with each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -81,9 +81,15 @@ class Convergence:
 class Fleet:
     """The instances that follow a store. Each look asks the audit store anew; raises StoreUnavailable."""
 
-    def __init__(self, store: AuditStore, standing: Sequence[Target], local: Iterable[Status] = ()) -> None:
+    def __init__(
+        self,
+        store: AuditStore,
+        standing: Sequence[Target],
+        local: Iterable[Status] = (),
+        stopped: Collection[str] = (),
+    ) -> None:
         """`standing`: what stands in every item of the store, before the write. `local`: status files of this machine,
-        a second witness of those that run here."""
+        a second witness of those that run here. `stopped`: names of those that were closed here."""
         store.query(Query(limit=1))  # whether it can be asked, also where there is nothing to ask for yet
         self._store = store
         self.standing = tuple(standing)
@@ -96,7 +102,7 @@ class Fleet:
             ran = {name: head.new_digest for name, head in self._newest(each.source, None).items()}
             self._before[each.source] = ran
             self.followers |= {name for name, digest in ran.items() if digest == each.digest}
-        self.followers -= _ended(local)
+        self.followers -= _ended(local, stopped)
 
     def look(
         self,
@@ -106,15 +112,15 @@ class Fleet:
         *,
         instances: int | None = None,
         local: Iterable[Status] = (),
+        stopped: Collection[str] = (),
     ) -> Convergence:
         """`began`: when the write began, by our clock (aware). `instances`: so many count, however many are known."""
         local = tuple(local)
+        ended = _ended(local, stopped)
         runs = [self._runs(each, began, local) for each in targets]
-        arrived = set.intersection(*(names for names, _ in runs)) if runs else set(self.followers)
-        rejected = self._rejected(targets, began) - arrived
-        lagging = (
-            (self.followers | set.union(*(names for names, _ in runs), set())) - arrived - rejected - _ended(local)
-        )
+        arrived = (set.intersection(*(names for names, _ in runs)) if runs else set(self.followers)) - ended
+        rejected = self._rejected(targets, began) - arrived - ended
+        lagging = (self.followers | set.union(*(names for names, _ in runs), set())) - arrived - rejected - ended
         counted = len(arrived) + len(lagging) + len(rejected)
         return Convergence(
             tuple(sorted(arrived)),
@@ -166,10 +172,10 @@ def _conditions(**wanted: str) -> tuple[Condition, ...]:
     return tuple(Condition(column, "is", (value,)) for column, value in wanted.items())
 
 
-def _ended(local: Iterable[Status]) -> set[str]:
+def _ended(local: Sequence[Status], stopped: Collection[str]) -> set[str]:
     """Names under which a process has ended and none runs."""
     running = {status.instance for status in local if not status.ended}
-    return {status.instance for status in local if status.ended} - running
+    return {status.instance for status in local if status.ended}.union(stopped) - running
 
 
 def _sources(status: Status) -> set[str]:

@@ -14,7 +14,9 @@ from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.checks import Check, CheckContext, ask, installed
 from sentinel_core.publishing.plan import Plan, Step, plan_id
 from sentinel_core.publishing.quarantine import quarantined
+from sentinel_core.publishing.running import Older, Remembers, last_published, newest_valid, store_remembers
 from sentinel_core.publishing.standing import changes_between, digests_of, sets_of
+from sentinel_core.publishing.sync_note import remembered
 from sentinel_core.rules import (
     KINDS,
     Kind,
@@ -65,9 +67,12 @@ class Proposal:
     """Of guards that nobody has overruled."""
     overruled: Sequence[Objection]
     invalid: Sequence[str]
-    """Items whose rules are not valid and would be replaced: what engines run is not known."""
+    """Items whose rules are not valid and would be replaced."""
     standing: Mapping[str, Reading]
     """What was read, by the source of each step."""
+    older: Mapping[str, Older | None]
+    """By the source of a step of which the store does not tell what engines run: what they run, with which the rules
+    are compared; None where nobody remembers it."""
 
     @property
     def refusals(self) -> list[Objection]:
@@ -94,12 +99,17 @@ def make_plan(
     checks: Sequence[Check] | None = None,
     allowed: Sequence[str] = (),
     now: datetime | None = None,
+    remembers: Remembers | None = None,
 ) -> Proposal:
     """Reads the store and writes nothing; `uri` is how it is called, without credentials. `checks` are those that are
     installed, unless others are given. `now` decides about freezes, which count for `environment`, for `home`, the
     environment of whoever publishes, and for those whose rules stand in the store. `provenance` may depend on the kinds
-    that change. Raises DatasourceError."""
+    that change. `remembers` tells what stood there before: the store, unless another is given. Raises
+    DatasourceError."""
     steps, found, invalid = [], list[Objection](), []
+    remembers = remembers or store_remembers(source)
+    older: dict[str, Older | None] = {}
+    back: list[Kind] = []
     read: dict[str, Reading] = {}
     readings: list[Reading] = []
     stands: dict[Kind, RuleSet] = {}
@@ -114,12 +124,25 @@ def make_plan(
         standing = sets_of(reading, item.kinds)
         if standing is None:
             invalid.append(item.source)
-        stands |= standing or {}
-        step = _step(item, reading, standing, {kind: wanted.sets[kind] for kind in kinds}, wanted.texts)
+        runs = dict(standing or {})
+        if missing := [kind for kind in kinds if kind not in runs]:
+            known = newest_valid(remembers(item), item.kinds, missing)
+            if known is not None or standing is None or remembered(source, item):
+                older[item.source] = known
+            runs = {**(known.sets if known is not None else {}), **runs}
+        stands |= runs
+        sets = {kind: wanted.sets[kind] for kind in kinds}
+        step = _step(item, reading, standing, runs, sets, wanted.texts)
         if step is not None:
             steps.append(step)
             read[step.source] = reading
-            changed |= {kind: wanted.sets[kind] for kind in kinds}
+            published = last_published(source, reading, item, remembers)
+            again = [kind for kind, rules in sets.items() if published.get(kind) == rules.digest]
+            back += again
+            changed |= sets
+            if item.source in older and older[item.source] is None and len(again) < len(sets):
+                found.append(_unknown(item))
+            found += _foreign(item, reading, environment)
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
     written = [kind for kind, rules in changed.items() if kind not in stands or stands[kind].digest != rules.digest]
@@ -140,15 +163,18 @@ def make_plan(
         author = whose.author or whose.published_by
         context = CheckContext(environment, uri, wanted.title, whose.published_by, whose.author, whose.reason)
         before = {kind: rules for kind, rules in stands.items() if kind in wanted.sets}
+        # What was published last was guarded then: going back to it from an edit is no change of anybody.
+        guarded = {kind: rules for kind, rules in changed.items() if kind not in back}
+        owned = {kind: rules for kind, rules in wanted.sets.items() if kind not in back}
         found = [
-            *_limits(source, stands, changed, policy),
+            *_limits(source, stands, guarded, policy),
             *found,
-            *unowned(stands, wanted.sets, owners, wanted.files, author),
+            *unowned(stands, owned, owners, wanted.files, author),
             *ask(installed() if checks is None else checks, before, dict(wanted.sets), context),
             *freezes(policy.freeze, [environment, home, *environments_of(readings)], now),
         ]
     against = [each for each in found if each.overruled_by not in allowed]
-    return Proposal(plan, against, [each for each in found if each.overruled_by in allowed], invalid, read)
+    return Proposal(plan, against, [each for each in found if each.overruled_by in allowed], invalid, read, older)
 
 
 def _limits(
@@ -188,21 +214,22 @@ def _step(
     item: Item,
     reading: Reading,
     standing: Mapping[Kind, RuleSet] | None,
+    runs: Mapping[Kind, RuleSet],
     sets: Mapping[Kind, RuleSet],
     texts: Sequence[SourceText],
 ) -> Step | None:
-    """None where what is wanted stands there already."""
+    """None where what is wanted stands there already. What cannot be read keeps the kinds that nobody asked for as
+    engines run them."""
     if standing is not None and all(kind in standing and standing[kind].digest == sets[kind].digest for kind in sets):
         return None
-    before = standing or {}
-    whole = {**before, **sets}
+    whole = {**(runs if standing is None else standing), **sets}
     return Step(
         source=item.source,
         key=item.key,
         expected=reading.version if isinstance(reading, Revision) else None,
         digests=digests_of(whole),
         texts=_texts(item, reading, whole, texts if whole.keys() == sets.keys() else ()),
-        changes=changes_between(before, sets),
+        changes=changes_between(runs, sets),
     )
 
 
@@ -261,6 +288,27 @@ def _quarantined(source: Readable, item: Item, step: Step) -> list[Objection]:
         for each in quarantined(source, item)
         if step.digests.get(each.kind) == each.digest
     ]
+
+
+def _foreign(item: Item, reading: Reading, environment: str) -> list[Objection]:
+    """Rules of another environment that would be replaced: a store holds those of one."""
+    stands = reading.provenance.environment if isinstance(reading, Revision) else None
+    if stands is None or stands == environment:
+        return []
+    text = (
+        f"what stands at {item.source} was published for the environment {stands} and would be replaced by the rules "
+        f"for {environment}; a store holds one environment: is this the right one?"
+    )
+    return [Objection("environment", item.kinds[0] if len(item.kinds) == 1 else None, text)]
+
+
+def _unknown(item: Item) -> Objection:
+    """Without it a text that is not valid would be a way around the guards: it loses nothing and changes nothing."""
+    text = (
+        f"what stands at {item.source} are no valid rules, and nobody remembers those that engines run in their "
+        "place: nothing can be compared"
+    )
+    return Objection("unknown", item.kinds[0] if len(item.kinds) == 1 else None, text)
 
 
 def _too_long(step: Step, kind: Kind, max_bytes: int) -> list[Objection]:

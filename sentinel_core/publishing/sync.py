@@ -8,22 +8,19 @@ are never published, so a rollback stands until it is released or Git has other 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from sentinel_core.datasources import GitSource
 from sentinel_core.datasources.contract import (
     Absent,
     DatasourceError,
-    HasNotes,
     Item,
     Ordered,
     Readable,
+    Reading,
     SourceConflict,
     SourceMisconfigured,
 )
@@ -43,14 +40,12 @@ from sentinel_core.publishing.holding import held
 from sentinel_core.publishing.locks import LockHeld
 from sentinel_core.publishing.make import Proposal, PublishPolicy, Wanted, freezes, make_plan
 from sentinel_core.publishing.standing import digests_of, sets_of
+from sentinel_core.publishing.sync_note import note, remember, remembered
 from sentinel_core.rules import KINDS, Kind, Revision, RuleRejected, RuleSet, SourceText, parse_revision
 from sentinel_core.rules.guard import Objection, objections, unowned
 from sentinel_core.rules.ownership import Owner
 
-NOTE = "sync"
-FORMAT_VERSION = 1
 _TRIES = 3
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 Drift = Literal["report", "heal", "adopt"]
 State = Literal[
     "in sync",
@@ -85,6 +80,8 @@ class Synced:
     """Whether an edit was to be committed and could not be: somebody decides."""
     objections: Sequence[Objection] = ()
     """Of the guards, where they refused it."""
+    quarantined: bool = False
+    """Whether what is committed may not come back, so that nothing heals the edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ def _check_forwards(git: Readable, revision: Revision, store: Readable) -> None:
         return
     item = git.items(KINDS)[0]
     for each in store.items(KINDS):
-        commit = (_note(store, each) or {}).get("commit")
+        commit = (note(store, each) or {}).get("commit")
         if isinstance(commit, str) and commit != revision.version:
             git.admit(item, Revision((), item.source, commit), revision)
 
@@ -206,9 +203,11 @@ def _compared(
         return Synced("in sync", commit, "the store holds what is committed")
     found = _edits(store, proposal)
     edits = [each.text for each in found]
-    told = f"edited in the store, not in Git: {'; '.join(edits)}"
+    what = "changed" if all(_is_rollback(each.reading) for each in found) else "edited"
+    told = f"{what} in the store, not in Git: {'; '.join(edits)}"
     if edits and settings.drift == "report":
-        return Synced("drifted", commit, told, changes)
+        held_back = any(each.guard == "quarantine" for each in proposal.objections)
+        return Synced("drifted", commit, told, changes, quarantined=held_back)
     if edits and settings.drift == "adopt":
         return _adopted(git, sets, whole, store, found, settings, now, Synced("drifted", commit, told, changes))
     if proposal.objections:
@@ -233,7 +232,7 @@ def _written(
         outcomes = carry_out(plan, store, check=lock.check)
         for outcome in outcomes:
             if outcome.error is None and outcome.state != "not tried":
-                _remember(store, items[outcome.step.source], outcome.step.digests, commit)
+                remember(store, items[outcome.step.source], outcome.step.digests, commit)
     failed = next((each for each in outcomes if each.error is not None), None)
     if failed is not None:
         return Synced("failed", commit, f"not everything was written: {failed.error}", changes, failed.error)
@@ -247,7 +246,7 @@ def _edits(store: Readable, proposal: Proposal) -> list[Edit]:
     found = []
     for step in proposal.plan.steps:
         item = items[step.source]
-        published, reading = _remembered(store, item), proposal.standing[step.source]
+        published, reading = remembered(store, item), proposal.standing[step.source]
         if isinstance(reading, Absent):
             if published is not None:
                 found.append(Edit(item, reading, f"{_name(item)} deleted by somebody"))
@@ -270,7 +269,7 @@ def _adopted(
     `drifted` is what is told of those that cannot be."""
     if not isinstance(git, GitSource):
         raise SourceMisconfigured(f"{git.uri} is no Git repository, so nothing can be committed there")
-    notes = {each.item.source: _note(store, each.item) or {} for each in found}
+    notes = {each.item.source: note(store, each.item) or {} for each in found}
     try:
         wanted = adoptable(git, sets, store, found, notes)
         against = _objections(sets, wanted, files, found, settings, now)
@@ -284,7 +283,7 @@ def _adopted(
         text += f"\nguards object to it:\n{_told(against)}" if against else ""
         return replace(drifted, state="proposed", text=text)
     for each in found:
-        _remember(store, each.item, digests_of(sets_of(each.reading, each.item.kinds)), commit or str(drifted.commit))
+        remember(store, each.item, digests_of(sets_of(each.reading, each.item.kinds)), commit or str(drifted.commit))
     return Synced("adopted", commit or drifted.commit, f"committed what was {drifted.text}", drifted.changes)
 
 
@@ -330,6 +329,10 @@ def _name(item: Item) -> str:
     return item.kinds[0] if len(item.kinds) == 1 else "rules"
 
 
+def _is_rollback(reading: Reading) -> bool:
+    return isinstance(reading, Revision) and reading.provenance.rollback_of is not None
+
+
 def _edit(item: Item, reading: Revision) -> str:
     provenance = reading.provenance
     what = "rolled back" if provenance.rollback_of else "edited"
@@ -341,36 +344,8 @@ def _learn(store: Readable, sets: Mapping[Kind, RuleSet], commit: str) -> None:
     """What stands in a store is what is committed, whoever brought it there: from now on another state is an edit."""
     for item in store.items(KINDS):
         wanted = digests_of({kind: sets[kind] for kind in item.kinds if kind in sets})
-        known = _remembered(store, item) or {}
+        known = remembered(store, item) or {}
         if wanted and any(known.get(kind) != digest for kind, digest in wanted.items()):
             standing = digests_of(sets_of(store.read(item), item.kinds))
             if wanted.items() <= standing.items():
-                _remember(store, item, standing, commit)
-
-
-def _remember(store: Readable, item: Item, digests: Mapping[Kind, str], commit: str) -> None:
-    """Which rules of Git were published last, so that an edit is told from a change in Git. Where it cannot be kept,
-    the provenance alone tells; where there is none either, the next difference counts as an edit."""
-    if not isinstance(store, HasNotes):
-        return
-    content = json.dumps({"formatVersion": FORMAT_VERSION, "commit": commit, "digests": dict(digests)}).encode()
-    with suppress(DatasourceError):
-        stands = store.note(item, NOTE)
-        if stands != content:
-            store.write_note(item, NOTE, content, expected=stands, why=f"Synchronise with {commit[:12]}")
-
-
-def _remembered(store: Readable, item: Item) -> dict[Kind, str] | None:
-    found = (_note(store, item) or {}).get("digests")
-    return found if isinstance(found, dict) else None
-
-
-def _note(store: Readable, item: Item) -> dict[str, Any] | None:
-    """None where it is none that we wrote: its commit goes to Git, and into what people are told to type."""
-    content = store.note(item, NOTE) if isinstance(store, HasNotes) else None
-    try:
-        found = json.loads(content) if content is not None else None
-    except (ValueError, RecursionError):
-        return None
-    is_ours = isinstance(found, dict) and isinstance(found.get("commit"), str) and _COMMIT.fullmatch(found["commit"])
-    return found if is_ours else None
+                remember(store, item, standing, commit)

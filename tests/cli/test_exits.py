@@ -7,7 +7,7 @@ import pytest
 
 from sentinel_core.audit.errors import QueryInvalid, SinkUnavailable, StoreUnavailable
 from sentinel_core.cli import version
-from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
+from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of, next_step_of
 from sentinel_core.cli.output import OutputError
 from sentinel_core.datasources.contract import (
     DatasourceError,
@@ -126,3 +126,9 @@ def test_without_a_command_the_help_is_shown_and_nothing_was_done(sentinelctl: R
         ended = sentinelctl(*arguments)
         assert (ended.code, ended.out) == (64, "")
         assert "\nUsage: sentinelctl" in ended.err
+
+
+def test_a_library_that_is_missing_is_installed_first() -> None:
+    missing = SourceMisconfigured("etcd:// needs gRPC; install it with: pip install 'sentinel-control-plane[etcd]'")
+    assert next_step_of(missing) == "install that, then run the command again"
+    assert "mend the settings" in str(next_step_of(SourceMisconfigured("no such ref")))

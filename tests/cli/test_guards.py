@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,11 +13,14 @@ import pytest
 
 from sentinel_core import datasources
 from sentinel_core.cli.exits import Exit
+from sentinel_core.datasources import Writable
 from sentinel_core.publishing.quarantine import Quarantined, add, noted, quarantined
-from sentinel_core.rules import KINDS, Revision, parse_revision, parse_rules
+from sentinel_core.rules import KINDS, Provenance, Revision, SourceText, parse_revision, parse_rules
+from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
-from tests.cli.conftest import RULES, Project, Run, Shop, git, ok
+from tests.cli.conftest import RULES, Project, Run, Shop, git, ok, shop_with
 
+Service = Callable[..., ServiceEngine]
 ROOT = Path(__file__).parents[2]
 SALE = "guards:\n  freeze:\n    - {name: 双十一, from: 2026-11-10 18:00, to: 2026-11-12 09:00, zone: Asia/Shanghai, environments: [pro*]}\n"  # noqa: E501
 DURING = datetime(2026, 11, 11, tzinfo=UTC)
@@ -95,7 +100,8 @@ def test_whose_rules_stand_in_the_store_decides_about_a_freeze_too(
     path = here / "sentinel.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("environment: prod", "environment: staging") + SALE)
     clock(monkeypatch, AFTER)
-    assert "frozen" not in ok(made.run("rules", "plan", "-o", "x.plan")).err
+    leave = ("--allow-environment", "--reason", "renamed")
+    assert "frozen" not in ok(made.run("rules", "plan", "-o", "x.plan", *leave)).err
     clock(monkeypatch, DURING)
     for line in (["publish"], ["apply", "x.plan"]):
         refused = made.run("rules", *line, "--yes")
@@ -355,3 +361,147 @@ def test_an_example_of_the_documentation_is_read(here: Path, example: str) -> No
     (here / "sentinel.yaml").write_text(example, encoding="utf-8")
     found = load_settings()
     assert (len(found.guards.freeze), len(found.owners)) in {(3, 0), (0, 2)}
+
+
+# -- where the store does not tell what engines run --------------------------------------------------------------------
+
+
+def by_hand(made: Shop, content: bytes | None) -> None:
+    """Somebody writes this into the store, or deletes what is there."""
+    with closing(datasources.open(made.store)) as source:
+        assert isinstance(source, Writable)
+        (item,) = source.items(KINDS) if len(source.items(KINDS)) == 1 else source.items(["flow"])
+        reading = source.read(item)
+        assert isinstance(reading, Revision)
+        texts = () if content is None else (SourceText(reading.texts[0].name, content, reading.texts[0].format),)
+        source.write(item, texts, expected=reading.version, provenance=Provenance(channel="console"))
+
+
+def remembers(made: Shop) -> bool:
+    return not made.store.startswith("file")
+
+
+@pytest.mark.parametrize("left", [b"[{'", b"flowRules: 5", None])
+def test_no_text_that_is_broken_or_gone_is_a_way_around_the_guards(shop: Shop, left: bytes | None) -> None:
+    if left is None and not remembers(shop):
+        pytest.skip("nobody can know that something stood in a file that is gone")
+    ok(shop.run("rules", "publish", "--yes"))
+    by_hand(shop, left)
+    shop.commit(500, "Open the gates")
+    (shop.here / "none.yaml").write_text("flowRules: []\n", encoding="utf-8")
+    raised = shop.run("rules", "publish", "--yes")
+    emptied = shop.run("rules", "publish", "none.yaml", "--reason", "oops", "--yes")
+    assert (raised.code, emptied.code) == (Exit.REFUSED, Exit.REFUSED)
+    if remembers(shop):
+        assert "jump: flow/payment_invoke/default count 20 → 500" in raised.err
+        assert "engines run older rules, so " in raised.err
+        assert "Plan: 0 to add, 1 to change, 0 to remove." in raised.err
+        assert "empty: all 2 flow rules would disappear" in emptied.err
+    else:
+        assert "unknown: what stands at" in raised.err
+        assert "nobody remembers" in raised.err
+        assert "--allow-unknown" in raised.err
+        ok(shop.run("rules", "publish", "--yes", "--allow-unknown", "--reason", "it was 20"))
+        assert shop.standing()["count"] == 500
+
+
+def test_a_kind_that_was_taken_out_of_a_document_still_runs_and_is_compared(here: Path, sentinelctl: Run) -> None:
+    made = in_git(here, sentinelctl)
+    ok(made.run("rules", "publish", "--yes"))
+    by_hand(made, b"degradeRules: []\n")
+    (here / "none.yaml").write_text("flowRules: []\n", encoding="utf-8")
+    refused = made.run("rules", "plan", "none.yaml", "--reason", "oops")
+    assert (refused.code, "empty: all 2 flow rules would disappear" in refused.err) == (Exit.REFUSED, True)
+    assert "tells nothing of some rules" in refused.err
+
+
+def test_what_stood_beside_a_broken_text_is_written_back_with_what_is_published(here: Path, sentinelctl: Run) -> None:
+    made = in_git(here, sentinelctl)
+    text = f"{RULES}degradeRules:\n  - {{resource: a, grade: error_count, count: 3, timeWindow: 5}}\n"
+    (here / "rules.yaml").write_text(text, encoding="utf-8")
+    ok(made.run("rules", "publish", "--yes", "--reason", "first"))
+    by_hand(made, b"[{")
+    ok(made.run("rules", "publish", "--kind", "flow", "--yes", "--reason", "again"))
+    shown = ok(made.run("rules", "show", "-o", "json"))
+    assert [each["kind"] for each in json.loads(shown.out)["rules"]].count("degrade") == 1
+
+
+def test_the_audit_store_remembers_what_a_file_does_not(service: Service, here: Path, sentinelctl: Run) -> None:
+    engine = service(RULES, "status: null\naudit: {store: 'sqlite:///audit.db', outbox: outbox.db}\n")
+    engine.close()
+    (here / "rules.yaml").write_text("[{", encoding="utf-8")
+    (here / "new.yaml").write_text(RULES.replace("20", "500"), encoding="utf-8")
+    refused = sentinelctl("rules", "publish", "new.yaml", "--yes", "--reason", "oops")
+    assert refused.code == Exit.REFUSED
+    assert "jump: flow/payment_invoke/default count 20 → 500" in refused.err
+
+
+def test_going_back_to_what_was_published_last_is_no_jump(shop: Shop) -> None:
+    if not remembers(shop):
+        pytest.skip("a file keeps no provenance; what a synchronisation published is known by its note")
+    ok(shop.run("rules", "publish", "--yes"))
+    with closing(datasources.open(shop.store)) as source:
+        item = source.items(["flow"])[0]
+        reading = source.read(item)
+        assert isinstance(reading, Revision)
+    by_hand(shop, reading.texts[0].content.replace(b"20", b"2000"))
+    ok(shop.run("rules", "publish", "--yes"))
+    assert shop.standing()["count"] == 20
+    shop.commit(2000, "As the console had it")
+    assert shop.run("rules", "publish", "--yes").code == Exit.REFUSED
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_no_reason_and_that_is_said(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    plain.commit(500, "Open the gates")
+    assert '--allow-jump --reason "why"    (a file keeps no reason)' in plain.run("rules", "publish", "--yes").err
+    done = ok(plain.run("rules", "publish", "--yes", "--allow-jump", "--reason", "load test"))
+    assert "note: a file keeps neither this nor the reason" in done.err
+
+
+def test_a_dry_run_shows_the_plan_once(plain: Shop) -> None:
+    ended = ok(plain.run("rules", "publish", "--dry-run"))
+    assert (ended.out + ended.err).count("Plan: 2 to add") == 1
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    ended = ok(plain.run("rules", "apply", "x.plan", "--dry-run"))
+    assert (ended.out + ended.err).count("Plan: 2 to add") == 1
+
+
+def test_what_to_type_about_contexts_is_what_helps(here: Path, sentinelctl: Run) -> None:
+    (here / "sentinel.yaml").write_text(
+        "contexts:\n  staging: {stores: ['file:///a.yaml'], environment: staging}\n", encoding="utf-8"
+    )
+    nothing = sentinelctl("lock", "list")
+    assert "next: sentinelctl config use-context staging" in nothing.err
+    (here / "a.yaml").write_text(RULES, encoding="utf-8")
+    named = sentinelctl("rules", "diff", str(here / "a.yaml"), "staging")
+    assert named.code == Exit.USAGE
+    assert "staging is a context" in named.err
+    assert "sentinelctl rules show --context staging" in named.err
+
+
+def test_what_lists_the_revisions_of_a_list_names_its_kind(here: Path, sentinelctl: Run) -> None:
+    made = shop_with("etcd", here, sentinelctl)
+    ok(made.run("rules", "publish", "--yes"))
+    one = made.run("rules", "rollback", "--kind", "flow", "--dry-run")
+    assert "there is no valid revision to go back to" in one.err
+    assert "sentinelctl rules history --kind flow" in one.err
+    assert "sentinelctl rules history --kind flow" in made.run("rules", "rollback", "--kind", "flow", "--to", "99").err
+
+
+def test_a_resource_that_has_no_rule_is_told(plain: Shop) -> None:
+    ok(plain.run("rules", "publish", "--yes"))
+    shown = ok(plain.run("rules", "show", "--resource", "payment_invok"))
+    assert "has no rule of payment_invok; did you mean payment_invoke?" in shown.err
+
+
+def test_beside_each_other_revisions_say_of_which_kind_they_are(plain: Shop) -> None:
+    text = f"{RULES}degradeRules:\n  - {{resource: a, grade: error_count, count: 3, timeWindow: 5}}\n"
+    (plain.here / "rules.yaml").write_text(text, encoding="utf-8")
+    ok(plain.run("rules", "publish", "--yes", "--reason", "first"))
+    shown = ok(plain.run("rules", "show")).out
+    assert "(flow)" in shown
+    assert "(degrade)" in shown

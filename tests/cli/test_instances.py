@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sentinel_core.cli.exits import Exit
 from sentinel_core.cli.moments import utc_now
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
@@ -206,3 +207,9 @@ def test_files_that_say_odd_things_are_shown_or_passed_over(
         assert ended.code in {0, 2, 6}
         assert "error: unexpected" not in ended.err
         assert not {"\x1b", "\u202e"} & set(ended.out + ended.err) or form in {"json", "yaml", "ndjson"}
+
+
+@pytest.mark.parametrize("name", ["HEAD", "git:HEAD~1", "main^"])
+def test_a_name_of_git_is_no_revision_of_a_service(sentinelctl: Run, name: str) -> None:
+    refused = sentinelctl("instances", "list", "--not-at", name)
+    assert (refused.code, "--not-at $(git rev-parse" in refused.err) == (Exit.USAGE, True)

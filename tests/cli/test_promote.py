@@ -82,7 +82,7 @@ def plain(here: Path, sentinelctl: Run) -> Two:
 def test_what_stands_in_one_is_shown_and_written_into_the_other(two: Two) -> None:
     commit = two.stage(21)
     shown = ok(two.run("rules", "promote", "staging", "prod", "--dry-run"))
-    assert "+ payment_invoke  qps ≤ 21" in shown.err
+    assert "+ payment_invoke  qps ≤ 21" in shown.out
     assert two.run("rules", "show", "--context", "prod").code == 2, "nothing was written"
     ok(two.run("rules", "promote", "staging", "prod", "--yes"))
     stands = two.standing("prod")

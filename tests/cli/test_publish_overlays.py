@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sentinel_core.cli.exits import Exit
 from tests.cli.conftest import RULES, Run, Shop, git, ok, shop_with
 
 
@@ -41,11 +42,13 @@ def test_a_base_with_its_overlay_is_published_with_the_comments_of_the_base(over
     assert text == f"# Ask first.\n{RULES}".replace("count: 20", "count: 200")
 
 
-def test_a_store_of_another_environment_is_warned_of(overlaid: Shop) -> None:
+def test_a_store_of_another_environment_is_guarded(overlaid: Shop) -> None:
     ok(overlaid.run("rules", "publish", "rules", "--yes"))
     planned = overlaid.run("rules", "plan", "rules", "--env", "staging", "--allow-jump", "--reason", "why")
     if overlaid.store.startswith("file"):
-        assert "warning" not in planned.err, "a file does not say for which environment it is"
+        assert "for the environment" not in planned.err, "a file does not say for which environment it is"
         return
+    assert planned.code == Exit.REFUSED
+    assert "--allow-environment" in planned.err
     assert "was published for the environment prod and would be replaced by the rules for staging" in planned.err
-    assert "warning" not in overlaid.run("rules", "plan", "git:HEAD").err
+    assert "for the environment" not in overlaid.run("rules", "plan", "git:HEAD").err

@@ -155,6 +155,23 @@ def test_who_does_not_come_is_named_and_the_code_is_6(fleet: Fleet, sentinelctl:
     assert "Converged: 1 of 1 instance" in ok(sentinelctl(*publish)).err
 
 
+def test_a_service_of_this_machine_that_was_closed_does_not_count(fleet: Fleet, sentinelctl: Run) -> None:
+    path = fleet.here / "sentinel.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("status: null", "status: status"), encoding="utf-8")
+    publish = ("rules", "publish", "--yes", "--reason", "sale", "--wait", "--timeout", "20s")
+    ok(sentinelctl("rules", "publish", "--yes", "--reason", "first"))
+    stays, goes = fleet.starts("pod-1", "pod-2")
+    assert tells_what_it_runs(sentinelctl, "pod-1", "pod-2")
+    goes.close()
+    assert "Converged: 1 of 1 instance" in ok(sentinelctl(*publish)).err, "of what stands already"
+    fleet.write(25)
+    assert "Converged: 1 of 1 instance" in ok(sentinelctl(*publish)).err
+    stays.close()
+    fleet.write(30)
+    nobody = sentinelctl(*publish)
+    assert (nobody.code, "no instance is known to run" in nobody.err) == (Exit.USAGE, True)
+
+
 @pytest.mark.parametrize("share", ["1", "50%"])
 def test_a_share_of_them_is_enough_where_that_is_said(fleet: Fleet, sentinelctl: Run, share: str) -> None:
     ok(sentinelctl("rules", "publish", "--yes", "--reason", "first"))

@@ -15,7 +15,7 @@ import pytest
 
 from sentinel_core import Engine
 from sentinel_core.audit.redaction import Redaction
-from sentinel_core.status_file import StatusFile, read
+from sentinel_core.status_file import StatusFile, read, stopped
 from sentinel_core.testing import FakeClock
 
 BIZ = {"resource": "r", "bizMetricType": "QUEUE", "threshold": 5, "minRequestAmount": 1}
@@ -61,6 +61,20 @@ def test_a_service_removes_its_own_and_what_a_killed_one_left(engine: Engine, tm
     assert not left.exists()
     second.close()
     assert [path.name for path in tmp_path.glob("*.json")] == [elsewhere.name]
+
+
+def test_one_that_was_closed_leaves_its_name_until_it_starts_again(engine: Engine, tmp_path: Path) -> None:
+    first = StatusFile(engine, tmp_path, every_s=60).start()
+    first.flush()
+    assert stopped(tmp_path) == stopped(tmp_path / "nowhere") == set()
+    first.close()
+    assert (stopped(tmp_path), read(tmp_path)) == ({"host/1"}, [])
+    old = tmp_path / "old.stopped"
+    old.write_text("old")
+    month_ago = engine.clock.wall().timestamp() - 31 * 86400
+    os.utime(old, (month_ago, month_ago))
+    StatusFile(engine, tmp_path, every_s=60).start()
+    assert stopped(tmp_path) == set(), "and what nobody asks for any more is gone"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"breakers": 1}', "\xff", '{"instance": []}'])

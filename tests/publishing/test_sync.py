@@ -145,7 +145,7 @@ def test_who_edited_is_told(repository: Repository, plain: MemorySource) -> None
     edit(plain, 6, BY_HAND)
     assert look().text == "edited in the store, not in Git: flow edited by ops-li (console): incident"
     edit(plain, 4, BACK)
-    assert look().text == "edited in the store, not in Git: flow rolled back by chen (cli): queues grew"
+    assert look().text == "changed in the store, not in Git: flow rolled back by chen (cli): queues grew"
 
 
 @pytest.mark.parametrize("drift", ["report", "heal", "adopt"])
@@ -285,3 +285,14 @@ def test_a_note_whose_commit_is_none_counts_as_none_and_is_written_anew(
     repository.commit(RULES.replace("5", "7"), "Raise it")
     plain.write_note(item, "sync", forged, expected=ours, why="by hand")
     assert (look().state, standing(plain)) == ("published", [7])
+
+
+def test_healing_is_no_jump_however_far_the_edit_went(repository: Repository, store: Readable) -> None:
+    look = looks(repository, store)
+    assert look().state == "published"
+    edit(store, 600, BY_HAND)
+    assert look(HEAL).state == "healed"
+    assert standing(store) == [5]
+    edit(store, 600, BY_HAND)
+    repository.commit(RULES.replace("5", "9000"), "Open the gates")
+    assert look(HEAL).state == "refused", "what is new in Git is guarded"

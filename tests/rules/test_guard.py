@@ -173,12 +173,16 @@ def test_another_id_alone_is_no_change_of_a_rule() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "guards"),
     [
-        ([rule("a", 20)], [rule("a", 2e6, limitApp="other")], ["jump"]),
-        ([rule("a", 20)], [rule("a", 200, limitApp="other")], []),
-        ([rule("a", 20)], [rule("a", 20, limitApp="web"), rule("a", 2e6, limitApp="other")], ["jump"]),
-        ([rule("a", 20), rule("a", 2e6, limitApp="vip")], [rule("a", 2e6, limitApp="other")], ["shrink", "jump"]),
+        ([rule("a", 20)], [rule("a", 2e6, limitApp="other")], ["jump", "last"]),
+        ([rule("a", 20)], [rule("a", 200, limitApp="other")], ["last"]),
+        ([rule("a", 20)], [rule("a", 20, limitApp="web"), rule("a", 2e6, limitApp="other")], ["jump", "last"]),
+        (
+            [rule("a", 20), rule("a", 2e6, limitApp="vip")],
+            [rule("a", 2e6, limitApp="other")],
+            ["shrink", "jump", "last"],
+        ),
         ([rule("a", 2e6, limitApp="vip")], [rule("a", 20)], ["jump"]),
-        ([rule("a", 20)], [rule("a", 0, limitApp="other")], ["zero"]),
+        ([rule("a", 20)], [rule("a", 0, limitApp="other")], ["zero", "last"]),
         ([rule("a", 20), rule("b", 2e6)], [rule("a", 20), rule("b", 2e6), rule("a", 2e6, limitApp="vip")], []),
     ],
 )
@@ -189,5 +193,32 @@ def test_a_rule_that_gives_way_to_one_for_other_callers_is_held_against_it(
 
 
 def test_such_a_jump_is_told_with_both_rules() -> None:
-    (found,) = against(sets(flow=[rule("a", 20)]), sets(flow=[rule("a", 2000, limitApp="other")]))
+    found, last = against(sets(flow=[rule("a", 20)]), sets(flow=[rule("a", 2000, limitApp="other")]))
+    assert last.text == "1 of the resources with flow rules would have none left that holds for every caller"
     assert found.text == "flow/a/default → flow/a/other count 20 → 2000 (100×); the limit is 10×"
+
+
+# -- rules that are turned off -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["shadow", "closed"])
+def test_a_rule_that_blocks_nothing_any_more_is_lost(mode: str) -> None:
+    breaker = {"resource": "a", "grade": 1, "count": 0.5, "timeWindow": 10}
+    old, new = sets(degrade=[breaker]), sets(degrade=[{**breaker, "mode": mode}])
+    found, last = against(old, new)
+    assert (found.guard, found.text) == ("empty", "all 1 degrade rules would block nothing")
+    assert (last.guard, last.resources) == ("last", ("a",))
+    assert told(new, new) == told(new, old) == told({}, new) == [], "what is off already, is turned on or is tried out"
+
+
+def test_a_share_of_rules_that_are_turned_off_is_a_share_that_is_lost() -> None:
+    off = [rule(name, 5, mode="shadow") for name in "ab"]
+    assert told(sets(flow=[rule(name, 5) for name in "abc"]), sets(flow=[*off, rule("c", 5)])) == [
+        ("shrink", "flow"),
+        ("last", "flow"),
+    ]
+
+
+def test_a_rule_that_counts_something_else_is_a_jump_whatever_its_number() -> None:
+    (found,) = against(sets(flow=[rule("a", 8, grade=0)]), sets(flow=[rule("a", 8)]))
+    assert found.text == "flow/a/default grade 0 → 1: it counts something else, so its limit cannot be compared"
