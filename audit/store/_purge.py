@@ -43,6 +43,8 @@ def expired(database: Database, before_ms: int, future_ms: float) -> Expired:
         with database.read() as connection:
             found = fetched(connection, _BETWEEN, span)
         for source, number, told in found:
+            if not isinstance(source, str):
+                continue  # it is missing in its chain, which is not purged then
             time = told if moment(told) is not None else before_ms  # what is no time holds its chain back
             if before_ms <= time < future_ms:
                 held.setdefault(source, (number, time))

@@ -121,7 +121,10 @@ class Writer:
         """Raises EventRefused where the event that is stored under this id and source is another."""
         if self._events and seq >= self._events[0][0]:
             self.flush()
-        stored = Columns._make(self._connection.execute(_STORED, (seq,)).fetchone())
+        found = self._connection.execute(_STORED, (seq,)).fetchone()
+        if found is None:
+            return  # it has left the store
+        stored = Columns._make(found)
         rows = self._connection.execute(_STORED_ROWS, (seq,)).fetchall()
         if reason := difference(stored, rows, told, [(*row[:5], _text(row.old), _text(row.new)) for row in indexed]):
             raise EventRefused(told.id, reason)

@@ -68,13 +68,11 @@ def opened(app: App) -> Iterator[AuditStore]:
     try:
         _say_waiting(app, store)
         yield store
-    except StoreMissing as error:
-        if app.settings.audit.kafka is None:
-            raise
-        raise CommandError(
-            f"{error}; events come from Kafka", code=Exit.UNREACHABLE, next_step="sentinelctl audit ingest"
-        ) from error
     except StoreUnavailable as error:
+        if isinstance(error, StoreMissing) and app.settings.audit.kafka is not None:
+            raise CommandError(
+                f"{error}; events come from Kafka", code=Exit.UNREACHABLE, next_step="sentinelctl audit ingest"
+            ) from error
         if settings_file(app.config) is not None or user_file().is_file():
             raise
         raise StoreUnavailable(

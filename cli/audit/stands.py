@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sentinel_core.audit.checkpoints import newest
 from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.indexing import read_columns
@@ -16,13 +16,24 @@ from sentinel_core.cli.app import App
 from sentinel_core.cli.audit.common import SHORT_ID
 from sentinel_core.cli.text import Styled, plural, visible
 
+if TYPE_CHECKING:
+    from sentinel_core.audit.verify import Promise
+
 IDS_SHOWN = 10
 
 
 def stands_of(app: App, store: AuditStore, shown: Iterable[EventHead]) -> Standing | None:
     """How far these events can be relied on, with the checkpoints of the settings."""
-    file = app.settings.audit.checkpoints
-    return standing(store, shown, newest(Path(file)) if file else {})
+    return standing(store, shown, promises(app.settings.audit.checkpoints))
+
+
+def promises(file: str | None) -> Mapping[str, Promise]:
+    """What the newest checkpoints of a file say, by source."""
+    if file is None:
+        return {}
+    from sentinel_core.audit.checkpoints import newest
+
+    return newest(Path(file))
 
 
 def head_of(event: Event) -> EventHead:

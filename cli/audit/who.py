@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,14 +22,11 @@ from sentinel_core.audit.standing import Standing, standing
 from sentinel_core.audit.store.contract import AuditStore, EventHead, Query
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
-from sentinel_core.cli.audit.stands import say_tampered
+from sentinel_core.cli.audit.stands import promises, say_tampered
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.text import Span, Styled, display_width, pad, plural, visible
-
-if TYPE_CHECKING:
-    from sentinel_core.audit.verify import Promise
 
 TOGETHER_SHOWN = 5
 ROWS_ELSEWHERE = 200
@@ -88,7 +83,7 @@ def who(
             answer = _in_force(answer)
         elsewhere = _elsewhere(store, answer, env)
         file = app.settings.audit.checkpoints
-        stands = standing(store, _shown(answer), _promises(file))
+        stands = standing(store, _shown(answer), promises(file))
         if stands is not None and not (moment or conditions):
             stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
@@ -99,15 +94,6 @@ def who(
         _say_standing(app, stands, interval, place)
         if not stands.is_sound:
             raise click.exceptions.Exit(Exit.ERROR)
-
-
-def _promises(file: str | None) -> Mapping[str, Promise]:
-    """What the newest checkpoints say, by source."""
-    if file is None:
-        return {}
-    from sentinel_core.audit.checkpoints import newest
-
-    return newest(Path(file))
 
 
 def _shown(answer: Answer) -> list[EventHead]:
