@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sentinel_core.entry import Blocked
 from sentinel_core.errors import exception_class
-from sentinel_core.masking import mask_text
+from sentinel_core.masking import mask_name
 from sentinel_core.metrics.metric_file import append, local
 from sentinel_core.metrics.ticker import Ticked, Ticker
 
@@ -51,7 +51,7 @@ class BlockLog(Ticked):
         self._zone = zone
         self._wall = engine.clock.wall
         self._lock = threading.Lock()
-        self._counts: dict[tuple[int, str], int] = {}
+        self._counts: dict[tuple[int, tuple[str, ...]], int] = {}
         self._ticker = Ticker("block log", self._write, every_s)
         self._remove = engine.on_block(self._add)
         self._forget = engine.on_fork(self._renew_after_fork)
@@ -72,8 +72,7 @@ class BlockLog(Ticked):
         limit_app = checker.detail(blocked.call) or getattr(rule, "limit_app", None) or ""
         identity = getattr(rule, "id", None)
         fields = (blocked.resource, exception_class(checker.kind).__name__, limit_app, origin, identity)
-        text = _LINE_BREAK.sub(" ", ",".join("" if each is None else str(each) for each in fields))
-        key = (int(self._wall().timestamp()), text)
+        key = (int(self._wall().timestamp()), tuple("" if each is None else str(each) for each in fields))
         with self._lock:
             if key in self._counts or len(self._counts) < MOST:
                 self._counts[key] = self._counts.get(key, 0) + count
@@ -85,7 +84,7 @@ class BlockLog(Ticked):
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._roll()
-        text = "".join(self._line(second, key, count) for (second, key), count in sorted(taken.items()))
+        text = "".join(self._line(second, fields, count) for (second, fields), count in sorted(taken.items()))
         with self._path.open("ab", buffering=0) as file:
             append(file.fileno(), text.encode("utf-8", "replace"))
         with self._lock:
@@ -94,8 +93,10 @@ class BlockLog(Ticked):
                 if not self._counts[each]:
                     del self._counts[each]
 
-    def _line(self, second: int, key: str, count: int) -> str:
-        return f"{local(second, self._zone):%Y-%m-%d %H:%M:%S}|1|{mask_text(key)}|{count},0\r\n"
+    def _line(self, second: int, fields: tuple[str, ...], count: int) -> str:
+        """Each is masked by itself: what joins them is part of no secret."""
+        text = _LINE_BREAK.sub(" ", ",".join(map(mask_name, fields)))
+        return f"{local(second, self._zone):%Y-%m-%d %H:%M:%S}|1|{text}|{count},0\r\n"
 
     def _roll(self) -> None:
         if not self._path.exists() or self._path.stat().st_size < self._max_bytes:
