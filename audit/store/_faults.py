@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from sentinel_core.audit.chain import Fault
 from sentinel_core.audit.errors import StoreMisconfigured
-from sentinel_core.audit.store._layout import MIGRATIONS
+from sentinel_core.audit.store._layout import MIGRATIONS, READABLE_FROM
 from sentinel_core.audit.store._reading import chain_head, fetched, last_place, text_of
 
 MOST_TROUBLES = 20
@@ -29,9 +29,10 @@ def faults(connection: sqlite3.Connection) -> list[Fault]:
 
 
 def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
-    """Tables, indexes, triggers and views that are not those of `MIGRATIONS`."""
+    """Tables, indexes, triggers and views that are not those of `MIGRATIONS`, or of an older layout that is only read."""
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
     there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, _MADE, ())}
-    ours = _as_made()
+    ours = _as_made(max(layout, READABLE_FROM))
     told = [
         f"the {kind} {name} is "
         + ("none that this program makes" if (kind, name) not in ours else "not as it was made")
@@ -63,10 +64,10 @@ def refuse_altered(connection: sqlite3.Connection) -> None:
 
 
 @lru_cache
-def _as_made() -> dict[tuple[str | None, str | None], tuple[str, str, str, str | None]]:
+def _as_made(layout: int) -> dict[tuple[str | None, str | None], tuple[str, str, str, str | None]]:
     connection = sqlite3.connect(":memory:")
     try:
-        for migration in MIGRATIONS:
+        for migration in MIGRATIONS[:layout]:
             if callable(migration):
                 migration(connection)
             else:

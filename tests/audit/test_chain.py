@@ -239,6 +239,7 @@ def test_a_store_without_the_index_of_sources_gets_it(tmp_path: Path, events: li
     reader = SqliteStore(path, read_only=True)
     asked = Query((Condition("source", "is", (events[0].source,)), Condition("type", "is", (events[0].type,))))
     assert len(reader.query(asked).rows) == len(verify(reader).heads) * 6 == 6
+    assert not verify(reader).findings, "an older layout is altered by nobody"
     reader.close()
     store = SqliteStore(path)
     assert store.ingest(events) == Ingested(4, 6)
