@@ -29,7 +29,7 @@ def faults(connection: sqlite3.Connection) -> list[Fault]:
 
 
 def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
-    """Tables, indexes, triggers and views that are not those of `MIGRATIONS`, or of an older layout that is only read."""
+    """Tables, indexes, triggers and views that are not those of `MIGRATIONS`, or of an older layout that is read."""
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, _MADE, ())}
     ours = _as_made(max(layout, READABLE_FROM))
