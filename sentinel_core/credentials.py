@@ -37,8 +37,8 @@ _BARE = (
 )
 """Up to what ends a value in JSON, YAML, XML, a URI or a call, or to the next name: a path may join two."""
 _FLAG = r"(?<![\w-])--(?=[\w-])[\w-]*?(?:password|passphrase|secret|token)\s++"
-_PARAMETER = r"[?&](?:sig=|key=(?=[^\s&\"']{8})(?=[^\s&\"'\d]{0,64}+\d))"
-"""Of a URI that is signed, or of a webhook; another key is short, or has no digits."""
+_PARAMETER = r"[?&](?:sig=|key=(?=[\w-]{20})(?=[^\s&\"'\d]{0,64}+\d))"
+"""Of a URI that is signed, or of a webhook; the key of a value, as `?key=stock:tea1` of Redis, is short or of words."""
 NAMED = re.compile(rf"(?i)(?=[-?&{_FIRST}])(?P<name>{STRONG}|{_WEAK}|{_FLAG}|{_PARAMETER})(?:{_QUOTED}|{_BARE})")
 
 BLOCK = re.compile(

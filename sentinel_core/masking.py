@@ -16,13 +16,13 @@ _BEHIND_SCHEME = expression(r"://[^\s\"']*+")
 _USER = expression(r"(?:[^/\s\"'?#:@]++:(?!\d++/)[^\s\"']*|[^/\s\"'?#]*)@")
 """A password with an unescaped `/` is no URI any more, but it is still a secret; digits and a `/` are a port."""
 _BROKEN_USER = expression(
-    r"(?<=://)[^\s/:@\"'<>?#]{1,64}:(?!\d{1,5}(?!\w))[^\s\"'<>@]{0,200}+[ \t][^\n\"'<>@]{0,64}+@(?=\w)"
+    r"(?<=://)[^\s/:@\"'<>?#]{1,64}:(?!\d{1,5}(?!\w))[^\s\"'<>@]{0,200}+[ \t](?:(?!://)[^\n\"'<>@]){0,64}+@(?=\w)"
 )
 """With a blank in the password."""
 _BLOCK_SIGN = expression(r"[|>][-+0-9]{0,2}[ \t]*+(?:#.*)?\n")
 _SCHEME_ENDS = expression(r"(?i)[a-z][a-z0-9+.-]*\Z")
 _SECRET_PARAMETER = expression(
-    r"pass|pwd|secret|token|credential|api_?key|access_?key|private_?key|auth|signature|^(?:sig|key)$", re.IGNORECASE
+    r"pass|pwd|secret|token|credential|api_?key|access_?key|private_?key|auth|signature|^sig$", re.IGNORECASE
 )
 _PARAMETER = expression(r"(?P<lead>[?&])(?P<name>[^\s=&#?'\"]+)=(?P<value>[^\s&#'\"]*)")
 

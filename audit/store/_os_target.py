@@ -15,7 +15,7 @@ from sentinel_core.audit.errors import StoreDenied, StoreMisconfigured
 
 PASSWORD_VARIABLE = "SENTINEL_OPENSEARCH_PASSWORD"  # noqa: S105 - the name of a variable
 INDEX = "sentinel-audit"
-FORM = "opensearch://user@host1:9200,host2:9200/?ca=ca.pem"
+FORM = "opensearch://host1:9200,host2:9200/?user=NAME&ca=ca.pem"
 _PORT = 9200
 _OPTIONS = ("tls", "ca", "cert", "key", "user", "password_file", "timeout", "index")
 _INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,100}")
@@ -67,7 +67,7 @@ class Target:
             **files,
         )
         if made.password_file is not None and made.user is None:
-            raise StoreMisconfigured(f"{made}: password_file without a user; write opensearch://NAME@host")
+            raise StoreMisconfigured(f"{made}: password_file without a user; write ?user=NAME")
         if not _INDEX.fullmatch(made.index):
             raise StoreMisconfigured(
                 f"{made}: index {made.index[:40]!r}; small letters, digits and - _ . alone make one"
