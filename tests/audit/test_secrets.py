@@ -73,7 +73,8 @@ def test_secrets_that_stand_side_by_side_are_all_masked(shape: str) -> None:
         "authority: rules", "keys: 5", "auth: oauth2 enabled", "auth:login", "auth: {type: basic}",
         "auth:\n  type: basic", "credentials:\n  user: chen", "GET:/auth?user=5", "GET:/orders?key=abc",
         "docker run -u 1000:1000 shop", "redis://h/0?key=stock:tea:2026:11:30",
-        "opensearch://a:x is not host:port; write opensearch://host:9200/?user=NAME",  "mysql -h db -P 3306", "ssh -p 22 host", "密码是必填项", "tokens > 5\n  x",
+        "opensearch://a:x is not host:port; write opensearch://host:9200/?user=NAME",
+        "mysql -h db -P 3306", "ssh -p 22 host", "密码是必填项", "tokens > 5\n  x",
         "see http://h:8848 and mail chen@example.com", "https://h/api/webhooks/list", "限额＝５，见说明",
     ],
 )  # fmt: skip
