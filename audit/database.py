@@ -177,7 +177,7 @@ class Database:
         try:
             # Another process may have been first.
             for number in range(self._version_locked(connection), len(self._migrations)):
-                _migrate(connection, self._migrations[number])
+                migrate(connection, self._migrations[number])
                 connection.execute(f"PRAGMA user_version={number + 1}")
             connection.execute(f"PRAGMA application_id={self._application_id}")
             connection.execute("COMMIT")
@@ -242,7 +242,8 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
-def _migrate(connection: sqlite3.Connection, migration: Migration) -> None:
+def migrate(connection: sqlite3.Connection, migration: Migration) -> None:
+    """One step from a layout to the next, in the transaction of the caller."""
     if callable(migration):
         migration(connection)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from sentinel_core.audit.breaker import BREAKER
@@ -24,6 +24,23 @@ class Indexed(NamedTuple):
     field: str | None
     old: Any
     new: Any
+
+
+def row_texts(rows: Iterable[Indexed]) -> list[tuple[str | None, ...]]:
+    """Rows as stores keep them, with `old` and `new` as JSON texts."""
+    return [
+        (action, kind, resource, rule, field, _json(old), _json(new))
+        for action, kind, resource, rule, field, old, new in rows
+    ]
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def _json(value: Any) -> str | None:
+    if value is None:
+        return None
+    return str(value) if type(value) is int else _JSON(value)
 
 
 class Columns(NamedTuple):

@@ -6,14 +6,15 @@ import sqlite3
 from functools import lru_cache
 
 from sentinel_core.audit.chain import Fault
+from sentinel_core.audit.database import migrate
 from sentinel_core.audit.errors import StoreMisconfigured
 from sentinel_core.audit.store._layout import MIGRATIONS, READABLE_FROM
 from sentinel_core.audit.store._reading import chain_head, fetched, last_place, text_of
+from sentinel_core.audit.store._walk import HEADS
 
 MOST_TROUBLES = 20
 """That SQLite tells of a file: each takes a look at all rows."""
 _MADE = "SELECT type, name, tbl_name, sql FROM sqlite_master"
-_HEADS = "SELECT source, number, hash, adopted FROM chains"
 _STRANGE_IDS = f"""
     SELECT f.source, min(f.id), count(*) FROM folded f LEFT JOIN events e ON e.seq = f.event AND e.source = f.source
         AND e.observed = 1
@@ -68,10 +69,7 @@ def _as_made(layout: int) -> dict[tuple[str | None, str | None], tuple[str, str,
     connection = sqlite3.connect(":memory:")
     try:
         for migration in MIGRATIONS[:layout]:
-            if callable(migration):
-                migration(connection)
-            else:
-                connection.executescript(migration)
+            migrate(connection, migration)
         return {(row[0], row[1]): row for row in connection.execute(_MADE)}
     finally:
         connection.close()
@@ -90,7 +88,7 @@ def _words(statement: object) -> str:
 def _altered_records(connection: sqlite3.Connection) -> list[Fault]:
     found = [
         Fault("altered record", text_of(row[0]) or "", 0, "the record of its end is none that this program writes")
-        for row in fetched(connection, _HEADS, ())
+        for row in fetched(connection, HEADS, ())
         if chain_head(*row) is None
     ]
     return found + [

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sentinel_core.audit.chain import COLUMNS, ROW, START, Linked, link, link_new
 from sentinel_core.audit.errors import EventRefused
-from sentinel_core.audit.indexing import Columns, Indexed
+from sentinel_core.audit.indexing import Columns, Indexed, row_texts
 from sentinel_core.audit.instants import from_milliseconds, milliseconds, rfc3339
 from sentinel_core.audit.store._os_client import encode
 from sentinel_core.audit.store._reading import head_of as checked_head
@@ -102,7 +102,6 @@ _FLAGS = ("initial", "late", "observed")
 _TEXTS = COLUMNS[: COLUMNS.index("time")]
 _TEXT_FIELDS = [FIELDS[name] for name in _TEXTS]
 _texts = attrgetter(*_TEXTS)
-_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class Names(NamedTuple):
@@ -163,7 +162,7 @@ def _template(patterns: Sequence[str], properties: Mapping[str, Any], refresh: s
 def document(columns: Columns, rows: Sequence[Indexed], data: bytes, previous: bytes, number: int) -> tuple[str, bytes]:
     """An event as JSON, and its hash."""
     time = columns.time
-    written = [[place, time, *row[:5], _text(row.old), _text(row.new)] for place, row in enumerate(rows)]
+    written = [[place, time, *row] for place, row in enumerate(row_texts(rows))]
     made = link_new(previous, number, data, tuple(columns), written)
     held = _held(columns, written, number, previous, len(data)) | {HASH: made.hex()}
     held |= {ROWS: packed(encode(written).encode("utf-8", "backslashreplace")), DATA: packed(data)}
@@ -203,10 +202,6 @@ def _is_long(value: Any) -> bool:
 def _columns(head: EventHead) -> Columns:
     flags = [int(getattr(head, name)) for name in _FLAGS]
     return Columns._make((*_texts(head), milliseconds(head.time), *flags))
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value) if type(value) is int else _JSON(value)
 
 
 def lists(subject: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
@@ -288,11 +283,6 @@ def shown_rows(held: Mapping[str, Any]) -> list[list[Any]]:
     texts = (each for row in rows for each in row[2:])
     is_well = all(each is None or isinstance(each, str) for each in texts) and all(type(row[0]) is int for row in rows)
     return rows if is_well else []
-
-
-def row_texts(rows: Sequence[Indexed]) -> list[tuple[Any, ...]]:
-    """Rows of an event as `rows_of` gives them, without place and time."""
-    return [(*row[:5], _text(row.old), _text(row.new)) for row in rows]
 
 
 def rows_of(held: Mapping[str, Any]) -> list[list[Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sentinel_core.audit.indexing import row_texts
 from sentinel_core.audit.same import difference
 from sentinel_core.audit.store._os_client import Client
-from sentinel_core.audit.store._os_layout import DATA, Names, head_of, row_texts, rows_of
+from sentinel_core.audit.store._os_layout import DATA, Names, head_of, rows_of
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_write import key_of
 from sentinel_core.audit.store._write import may_fold

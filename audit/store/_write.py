@@ -10,7 +10,7 @@ from typing import Any
 from sentinel_core.audit.chain import COLUMNS, START, link_new
 from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.event import Event, RuleApplied
-from sentinel_core.audit.indexing import Columns, Indexed, read_columns
+from sentinel_core.audit.indexing import Columns, Indexed, read_columns, row_texts
 from sentinel_core.audit.same import difference
 from sentinel_core.audit.store._packing import pack
 from sentinel_core.audit.store._reading import chain_ends, fetched, last_place
@@ -18,7 +18,6 @@ from sentinel_core.audit.store._reading import chain_ends, fetched, last_place
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
 
-_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 _ADD_EVENT = (
     f"INSERT INTO events (seq, number, previous, hash, {_NAMES}) "  # noqa: S608  own names
@@ -103,10 +102,7 @@ class Writer:
         self._last += 1
         self.new += 1
         time, source = columns.time, columns.source
-        rows = [
-            (place, time, action, kind, resource, rule, field, _text(old), _text(new))
-            for place, (action, kind, resource, rule, field, old, new) in enumerate(indexed)
-        ]
+        rows = [(place, time, *row) for place, row in enumerate(row_texts(indexed))]
         number, previous = self._heads.get(source, (0, START))
         made = link_new(previous, number + 1, data, tuple(columns), rows)
         self._heads[source] = (number + 1, made)
@@ -126,7 +122,7 @@ class Writer:
             return  # it has left the store
         stored = Columns._make(found)
         rows = self._connection.execute(_STORED_ROWS, (seq,)).fetchall()
-        if reason := difference(stored, rows, told, [(*row[:5], _text(row.old), _text(row.new)) for row in indexed]):
+        if reason := difference(stored, rows, told, row_texts(indexed)):
             raise EventRefused(told.id, reason)
 
     def _fold(self, seen: Columns) -> int | None:
@@ -141,9 +137,3 @@ class Writer:
         self._connection.execute("INSERT INTO folded VALUES (?, ?, ?)", (seen.id, seen.source, seq))
         self._known[seen.id, seen.source] = seq
         return seq
-
-
-def _text(value: Any) -> str | None:
-    if value is None:
-        return None
-    return str(value) if type(value) is int else _JSON(value)

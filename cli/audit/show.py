@@ -16,7 +16,7 @@ from sentinel_core.audit.event import Event
 from sentinel_core.audit.indexing import read_columns
 from sentinel_core.audit.query.who import FieldChange, Seen, blame_of
 from sentinel_core.audit.query.zones import shown_in, zone_named
-from sentinel_core.audit.store.contract import AuditStore
+from sentinel_core.audit.store.contract import AuditStore, EventHead
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SIGNS, opened, value, zone_option
 from sentinel_core.cli.audit.stands import head_of, say_tampered, stands_of
@@ -56,13 +56,10 @@ def show(app: App, event_id: str, source: str | None, zone: str | None) -> None:
             event = store.get(event_id, source)
         except QueryInvalid as error:
             raise UsageProblem(str(error), next_step=_LISTED) from error
-        stands = stands_of(app, store, [head_of(event)] if event else [])
-        around = _around(store, event) if event is not None else None
-    if event is None or around is None:
-        raise CommandError(
-            f"there is no event {event_id} in the audit store",
-            next_step=_LISTED,
-        )
+        if event is None:
+            raise CommandError(f"there is no event {event_id} in the audit store", next_step=_LISTED)
+        head = head_of(event)
+        stands, around = stands_of(app, store, [head]), _around(store, event, head)
     document = _read(event)
     patch = document["data"].get("changes") or []
     inverse = [_inverse(change) for change in reversed(patch)]
@@ -100,12 +97,11 @@ class Around:
         return {"seen": self.seen.to_json(), "together": [each.to_json() for each in self.together], "chain": chain}
 
 
-def _around(store: AuditStore, event: Event) -> Around:
+def _around(store: AuditStore, event: Event, head: EventHead) -> Around:
     try:
         _, rows, _ = read_columns(event)
     except EventRefused:  # somebody changed it; what it still says is shown
         return Around(Seen((), None, None), (), None)
-    head = head_of(event)
     links = store.links([head], most_bytes=_ALWAYS) if isinstance(store, LinkedStore) else ()
     own = [FieldChange(*(getattr(row, name) for name in FieldChange.__slots__)) for row in rows]
     blame = blame_of(store, head, own)

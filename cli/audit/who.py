@@ -18,11 +18,11 @@ from sentinel_core.audit.query.outside import MOST, outside
 from sentinel_core.audit.query.who import Answer, Blame, FieldChange, Rejection
 from sentinel_core.audit.query.who import who as ask
 from sentinel_core.audit.query.zones import zone_named
-from sentinel_core.audit.standing import Standing, standing
+from sentinel_core.audit.standing import Standing
 from sentinel_core.audit.store.contract import AuditStore, EventHead, Query
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import SHORT_ID, SIGNS, author, clock, opened, value, what, zone_option
-from sentinel_core.cli.audit.stands import promises, say_tampered
+from sentinel_core.cli.audit.stands import say_tampered, stands_of
 from sentinel_core.cli.exits import Exit, UsageProblem
 from sentinel_core.cli.moments import age, utc_now
 from sentinel_core.cli.output import View
@@ -82,12 +82,15 @@ def who(
         if moment is not None:
             answer = _in_force(answer)
         elsewhere = _elsewhere(store, answer, env)
-        file = app.settings.audit.checkpoints
-        stands = standing(store, _shown(answer), promises(file))
+        stands = stands_of(app, store, _shown(answer))
         if stands is not None and not (moment or conditions):
             stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
-    app.out.say(_summary(answer, place) + elsewhere + _holds(stands, place, checkpoints=file is not None))
+    app.out.say(
+        _summary(answer, place)
+        + elsewhere
+        + _holds(stands, place, checkpoints=app.settings.audit.checkpoints is not None)
+    )
     _say_outside(app, past, "before 1970", place)
     _say_outside(app, future, "after now", place)
     if stands is not None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -187,8 +186,8 @@ def past(app: App, source: Readable, item: Item, *, may_begin: bool = False) -> 
     What only the audit store has stands where it was told. Raises CommandError where neither can know anything, unless
     that is because nothing was told so far and the past `may_begin` with what stands there.
     """
-    from sentinel_core.audit.checkpoints import newest
     from sentinel_core.audit.errors import StoreMissing
+    from sentinel_core.cli.audit.stands import promises
 
     with app.out.waiting(f"reading the history of {item.key}"):
         kept = _kept(source, item)
@@ -214,7 +213,7 @@ def past(app: App, source: Readable, item: Item, *, may_begin: bool = False) -> 
         elif event is not None:
             lines.append(Line(_outline(item, event), event, "audit", dict(state)))
     checkpoints = app.settings.audit.checkpoints
-    vouched = newest(Path(checkpoints)) if audit and checkpoints else {}
+    vouched = promises(checkpoints) if audit else {}
     return Past(item, lines, audit, None if missing is None else str(missing), vouched)
 
 
