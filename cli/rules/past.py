@@ -268,18 +268,16 @@ def _matched(
 ) -> tuple[list[tuple[Revision, Told | None]], list[Told]]:
     """Each revision of the store with what was told of it; what was told of others."""
     left = {each.version: each for each in told}
+    found = [left.pop(revision.version, None) for revision in kept]  # all that are exact before any that is near
     loose = source.same_version if isinstance(source, LooseVersions) else None
-    pairs: list[tuple[Revision, Told | None]] = []
-    for revision in kept:
-        found = left.pop(revision.version, None)
-        if found is None and loose is not None:
+    for number, revision in enumerate(kept):
+        if found[number] is None and loose is not None:
             name = next((each for each in left if loose(each, revision.version)), "")
-            found = left.pop(name, None)
-        if found is None and revision.observed:  # each host names it by what it saw itself
+            found[number] = left.pop(name, None)
+        if found[number] is None and revision.observed:  # each host names it by what it saw itself
             name = next((each.version for each in reversed(told) if _is_same(each, revision)), "")
-            found = left.pop(name, None)
-        pairs.append((revision, found))
-    return pairs, list(left.values())
+            found[number] = left.pop(name, None)
+    return list(zip(kept, found, strict=True)), list(left.values())
 
 
 def _is_same(event: Told, revision: Revision) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import NamedTuple
 
 from sentinel_core.datasources.contract import DatasourceError, Item, SourceMisconfigured
@@ -125,6 +126,7 @@ class _Provenances:
     def __init__(self, api: Api, data_id: str) -> None:
         self._more = _contents(api, provenance_of(data_id))
         self._known: list[_Told] = []
+        self._given: set[str] = set()
 
     def _newest_first(self) -> Iterator[_Told]:
         yield from self._known
@@ -134,18 +136,20 @@ class _Provenances:
                 yield self._known[-1]
 
     def of(self, digest: str, time_ms: int) -> Provenance | None:
-        """What stood beside rules of this digest, written at that time."""
-        for each in self._newest_first():
-            if each.time_ms <= time_ms + _SLACK_MS and each.digest == digest:
-                return each.provenance
-            if each.time_ms < time_ms - _SLACK_MS:
-                break
-        return None
+        """What stood beside rules of this digest, written at that time: of several, the nearest, as the same rules may
+        come back within seconds."""
+        near = takewhile(lambda each: each.time_ms >= time_ms - _SLACK_MS, self._newest_first())
+        theirs = (each for each in near if each.time_ms <= time_ms + _SLACK_MS and each.digest == digest)
+        found = min(theirs, key=lambda each: abs(each.time_ms - time_ms), default=None)
+        return found.provenance if found else None
 
-    def name_of(self, version: str) -> str:
-        """The version as a rollback that undid it called it: a history's times are a little off."""
+    def name_of(self, version: str, time_ms: int) -> str:
+        """The version as a rollback that undid it later called it: a history's times are a little off. A name is given
+        once."""
         for each in self._known:
-            if same_version(named := each.provenance.rollback_of or "", version):
+            named = each.provenance.rollback_of or ""
+            if each.time_ms >= time_ms and named not in self._given and same_version(named, version):
+                self._given.add(named)
                 return named
         return version
 
@@ -154,7 +158,7 @@ def _revision(item: Item, entry: Entry, content: bytes, told: _Provenances) -> R
     texts = (SourceText(item.key, content, "json"),)
     digest = rules_digest(texts, item.kinds[0])
     own = told.of(digest, entry.time_ms) if digest is not None else None
-    version = told.name_of(version_of(md5(content), entry.time_ms))
+    version = told.name_of(version_of(md5(content), entry.time_ms), entry.time_ms)
     return Revision(texts, item.source, version, own or _edit(entry))
 
 
