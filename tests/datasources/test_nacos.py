@@ -299,6 +299,24 @@ def test_the_past_can_be_read_with_its_authors_across_a_deletion(shelf: Shelf) -
     assert len({each.version for each in found}) == 4
 
 
+def test_rules_that_come_back_within_seconds_are_told_by_each_who_brought_them(shelf: Shelf) -> None:
+    version = None
+    for content, reason in ((A, "sale"), (B, "more"), (A, "back"), (B, "again")):
+        version = shelf.write(content, version, Provenance(author="Bob", channel="git", reason=reason))
+    found = shelf.source.history(shelf.item)
+    assert [each.provenance.reason for each in found] == ["again", "back", "more", "sale"]
+
+
+def test_what_a_rollback_undid_is_named_by_it_and_nothing_like_it_is(shelf: Shelf) -> None:
+    first = shelf.write(A, None)
+    second = shelf.write(B, first)
+    third = shelf.write(A, second, Provenance(channel="cli", rollback_of=second))
+    fourth = shelf.write(B, third)
+    versions = [each.version for each in shelf.source.history(shelf.item)]
+    assert (versions[0], versions[2]) == (fourth, second)
+    assert len({*versions}) == 4
+
+
 def test_a_revision_is_found_by_its_version_and_by_its_md5(shelf: Shelf) -> None:
     first = shelf.write(A, None)
     shelf.write(B, first)
