@@ -97,6 +97,15 @@ class Linked(NamedTuple):
             return False
 
 
+class Between(NamedTuple):
+    """What stands between two events of a chain."""
+
+    numbers: Sequence[int]
+    """Of all of them; 0 for what is none."""
+    newest: Sequence[EventHead]
+    """As many as were asked for, in the order of the chain."""
+
+
 class Run(NamedTuple):
     """Events of one source that follow one another and have the hashes they must have."""
 
@@ -165,8 +174,9 @@ class LinkedStore(Protocol):
         """What stands at these numbers of chains, by source: one hash each in a store that is sound. Without those that
         would take too long to find."""
 
-    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
-        """Numbers and heads of what stands between two events of a chain. None where that is too much to look at."""
+    def between(self, first: Linked, last: Linked, most: int) -> Between | None:
+        """What stands between two events of a chain, with the heads of the newest `most`. None where that is too much
+        to look at."""
 
 
 def link(

@@ -133,15 +133,16 @@ def _between(store: LinkedStore, events: Sequence[Linked], seen: Collection[tupl
     first, last = ordered[0], ordered[-1]
     if last.number - first.number + 1 == len(ordered):
         return _Others()
-    found = store.between(first, last)
+    found = store.between(first, last, most + len(seen))
     if found is None:
         return _Others(is_whole=False)
-    there = {number for number, _ in found} | {event.number for event in ordered}
-    others = [head for _, head in found if (head.id, head.source) not in seen]
+    there = {*found.numbers} | {event.number for event in ordered}
+    others = [head for head in found.newest if (head.id, head.source) not in seen]
     links = store.links(others[-most:] if most > 0 else (), most_bytes=MOST_BYTES // 2)
     broken = tuple(event_id for event_id in map(_id_if_broken, links) if event_id)
     missing = max(0, last.number - first.number + 1 - len(there))
-    return _Others(missing, broken, len(links) == len(others), tuple(links))
+    is_whole = len(found.newest) == len(found.numbers) and len(links) == len(others)
+    return _Others(missing, broken, is_whole, tuple(links))
 
 
 def _purged_before(store: AuditStore) -> datetime | None:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sentinel_core.audit.chain import Linked
+from sentinel_core.audit.chain import Between, Linked
 from sentinel_core.audit.store._layout import COLUMNS_SQL, HEAD_SQL, ROW_SQL, grouped
 from sentinel_core.audit.store._packing import unpack
 from sentinel_core.audit.store._reading import fetched, head_of, moment
@@ -78,10 +78,9 @@ _SOUGHT = 10
 """Chains that are looked through whole."""
 _END = "SELECT number FROM chains WHERE source = ?"
 _SPAN = "SELECT min(seq), max(seq) FROM events WHERE (id = ? AND source = ?) OR (id = ? AND source = ?)"
-_BETWEEN = f"""
-    SELECT {HEAD_SQL}, e.number FROM events e WHERE e.seq > ? AND e.seq < ? AND e.source = ? AND e.number > ?
-        AND e.number < ? ORDER BY e.seq
-"""  # noqa: S608  own names
+_THERE = "FROM events e WHERE e.seq > ? AND e.seq < ? AND e.source = ? AND e.number > ? AND e.number < ?"
+_NUMBERS = f"SELECT e.number {_THERE}"
+_HEADS = f"SELECT {HEAD_SQL} {_THERE} ORDER BY e.seq DESC LIMIT ?"
 
 
 def hashes_at(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
@@ -98,11 +97,13 @@ def hashes_at(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> dic
     return told
 
 
-def between(connection: sqlite3.Connection, first: Linked, last: Linked) -> list[tuple[int, EventHead]] | None:
+def between(connection: sqlite3.Connection, first: Linked, last: Linked, most: int) -> Between | None:
     """See `LinkedStore`."""
     places = [value for event in (first, last) for value in event.columns[:2]]
     ((start, end),) = connection.execute(_SPAN, places).fetchall()
     if start is None or end - start > _LOOKED_AT:
         return None
-    found = fetched(connection, _BETWEEN, (start, end, first.source, first.number, last.number))
-    return [(row[-1], head_of(row[: len(HEAD)], moment(row[HEAD.index("time")]))) for row in found]
+    there = (start, end, first.source, first.number, last.number)
+    numbers = [number if type(number) is int else 0 for (number,) in fetched(connection, _NUMBERS, there)]
+    newest = fetched(connection, _HEADS, (*there, most))
+    return Between(numbers, [head_of(row, moment(row[HEAD.index("time")])) for row in reversed(newest)])

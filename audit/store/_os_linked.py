@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sentinel_core.audit.chain import Linked
+from sentinel_core.audit.chain import Between, Linked
 from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, NUMBER, linked_of, shown_head
 from sentinel_core.audit.store.contract import EventHead
 
@@ -57,12 +57,12 @@ def _hash(text: Any) -> bytes:
         return b""
 
 
-def between(search: Search, first: Linked, last: Linked) -> list[tuple[int, EventHead]] | None:
+def between(search: Search, first: Linked, last: Linked, most: int) -> Between | None:
     """See `LinkedStore`."""
     if last.number - first.number > _MOST_BETWEEN:
         return None
-    numbers = {"range": {NUMBER: {"gt": first.number, "lt": last.number}}}
-    place = [{"term": {FIELDS["source"]: first.source}}, numbers]
+    within = {"range": {NUMBER: {"gt": first.number, "lt": last.number}}}
+    place = [{"term": {FIELDS["source"]: first.source}}, within]
     found = search({"query": {"bool": {"filter": place}}, "size": 2 * _MOST_BETWEEN, "sort": [{NUMBER: "asc"}]})
-    numbered = [(each.get(NUMBER), shown_head(each)) for each in found]
-    return [(number if isinstance(number, int) else 0, head) for number, head in numbered]
+    numbers = [number if isinstance(number := each.get(NUMBER), int) else 0 for each in found]
+    return Between(numbers, [shown_head(each) for each in found[max(0, len(found) - most) :]])

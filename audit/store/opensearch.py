@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sentinel_core.audit.chain import Head, Linked, Wanted
+from sentinel_core.audit.chain import Between, Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import (
     EventDamaged,
@@ -315,9 +315,9 @@ class OpenSearchStore:
         """See `LinkedStore`."""
         return hashes_at(self._documents, numbers)
 
-    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
+    def between(self, first: Linked, last: Linked, most: int) -> Between | None:
         """See `LinkedStore`."""
-        return between(self._documents, first, last)
+        return between(self._documents, first, last, most)
 
     def _documents(self, asked: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         return [hit["_source"] for hit in self._hits(asked)]

@@ -14,7 +14,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Fault, Head, Linked, Wanted
+from sentinel_core.audit.chain import Between, Fault, Head, Linked, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import (
@@ -159,11 +159,11 @@ class SqliteStore:
         with self._database.read() as connection:
             return hashes_at(connection, numbers)
 
-    def between(self, first: Linked, last: Linked) -> Sequence[tuple[int, EventHead]] | None:
+    def between(self, first: Linked, last: Linked, most: int) -> Between | None:
         """See `LinkedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
-            return between(connection, first, last)
+            return between(connection, first, last, most)
 
     def faults(self) -> Sequence[Fault]:
         """See `FaultyStore`. Through a connection of its own: others go on meanwhile."""
