@@ -183,7 +183,7 @@ def link(
     previous: bytes, number: int, data: bytes, columns: Sequence[str | int | None], rows: Sequence[Sequence[Any]]
 ) -> bytes:
     """The hash of an event. Raises ValueError or TypeError for values that no event has."""
-    return link_written(previous, number, data, _ENCODE((columns, rows))[1:-1])
+    return link_written(previous, number, data, _ENCODE((columns, rows))[1:-1].encode())
 
 
 def link_new(
@@ -191,12 +191,14 @@ def link_new(
 ) -> bytes:
     """The same for an event that is being written; values are what `link` reads back. What verifies uses another
     encoder, so a fault of one is found."""
-    return link_written(previous, number, data, compact((columns, rows))[1:-1].decode())
+    return link_written(previous, number, data, compact((columns, rows))[1:-1])
 
 
-def link_written(previous: bytes, number: int, data: bytes, asked: str) -> bytes:
+def link_written(previous: bytes, number: int, data: bytes, asked: bytes) -> bytes:
     """The same for columns and rows that are JSON already, with a comma between them."""
     if type(number) is not int or len(previous) != len(START):
         raise TypeError("a number and a hash are needed")
-    entry = f'[{FORMAT},"{previous.hex()}",{number},"{sha256(data).hexdigest()}",{asked}]'
-    return sha256(entry.encode()).digest()
+    entry = sha256(f'[{FORMAT},"{previous.hex()}",{number},"{sha256(data).hexdigest()}",'.encode())
+    entry.update(asked)
+    entry.update(b"]")
+    return entry.digest()

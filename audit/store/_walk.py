@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from sentinel_core.audit.store._spans import Span
 from sentinel_core.audit.store._spans import spans as spans_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
 HEADS = "SELECT source, number, hash, adopted FROM chains ORDER BY source"
 PAGE = 2000
@@ -38,8 +39,8 @@ _SPAN = "FROM events e LEFT JOIN bodies b ON b.event = e.seq WHERE e.seq BETWEEN
 _ENTRIES = f"SELECT e.seq, e.number, e.previous, e.hash, b.data, {COLUMNS_SQL} {_SPAN}"
 _ROWS = f"{ROWS} WHERE c.event BETWEEN ? AND ? ORDER BY c.event, c.place"
 _WRITTEN = (
-    f"SELECT e.source, e.number, e.previous, e.hash, b.data, json_array({COLUMNS_SQL}) || ',' || "  # noqa: S608  own names
-    f"(SELECT json_group_array(json_array({ROW_SQL})) FROM changes c WHERE c.event = e.seq) {_SPAN}"
+    f"SELECT e.source, e.number, e.previous, e.hash, b.data, CAST(json_array({COLUMNS_SQL}) || ',' || "  # noqa: S608  own names
+    f"(SELECT json_group_array(json_array({ROW_SQL})) FROM changes c WHERE c.event = e.seq) AS BLOB) {_SPAN}"
 )
 _SHARED = 64
 """Pages that are shared out at a time: what others have walked waits here until its turn."""
@@ -72,11 +73,25 @@ def _all_runs(database: Database, spans: Sequence[Span], wanted: Wanted) -> Iter
 
 
 def _shared(pool: Executor, here: Callable[[Span], Walked], spans: Sequence[Span]) -> Iterator[Walked]:
-    """This process begins at the first, others at the last: it need not wait for their start."""
-    others = {span: pool.submit(_runs_here, span) for span in reversed(spans)}
+    """This process begins at the first, others at the last: it need not wait for their start. Where one of them is
+    killed, for want of memory say, this one walks what is left."""
+    from concurrent.futures import BrokenExecutor
+
+    others: dict[Span, Future[Walked]] = {}
+
+    def walked(span: Span) -> Walked:
+        if span not in others or others[span].cancel():
+            return here(span)
+        try:
+            return others[span].result()
+        except BrokenExecutor:
+            return here(span)
+
     try:
-        for span in spans:
-            yield here(span) if others[span].cancel() else others[span].result()
+        with suppress(BrokenExecutor):
+            for span in reversed(spans):
+                others[span] = pool.submit(_runs_here, span)
+        yield from map(walked, spans)
     finally:
         for other in others.values():
             other.cancel()

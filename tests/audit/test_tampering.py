@@ -7,6 +7,7 @@ anew, the record of its end included, is found by a checkpoint alone.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -302,8 +303,24 @@ def test_several_processes_find_the_same_as_one(filled: SqliteStore, how: str, m
     expected = found(filled, promises)
     assert ("hash mismatch", 1, 2) in expected
     # Pages of four events, so that trouble lies within one, at its edge and across two.
+    walk_in_two_processes(monkeypatch)
+    assert found(filled, promises) == expected
+
+
+def walk_in_two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_walk, "PAGE", 4)
     monkeypatch.setattr(_walk, "PARALLEL_FROM", 1)
     monkeypatch.setattr(_walk, "_SHARED", 2)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert found(filled, promises) == expected
+
+
+def test_a_process_that_is_killed_is_done_without(filled: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk_in_two_processes(monkeypatch)
+    _, pages = filled.pages({})
+    walked = [next(pages)]
+    for other in multiprocessing.active_children():
+        other.kill()
+        other.join()
+    walked += pages
+    assert sum(page.events for page in walked) == filled.count()
+    assert all(page.runs is not None for page in walked)
