@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sentinel_core.audit.query.grammar import resource_condition
 from sentinel_core.audit.store.contract import AuditStore, Condition, Query, Row
@@ -23,6 +23,9 @@ class Near:
     what: Literal["resource", "field"]
     asked: str
     known: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"what": self.what, "asked": self.asked, "known": list(self.known)}
 
 
 def near(

@@ -140,6 +140,7 @@ class Answer:
             "baseline": [blame.to_json() for blame in self.baseline],
             "before": self.before and self.before.to_json(),
             "truncated": self.truncated,
+            "unknown": self.unknown and self.unknown.to_json(),
         }
 
 

@@ -85,7 +85,8 @@ def who(
         stands = stands_of(app, store, _shown(answer))
         if stands is not None and not (moment or conditions):
             stands = replace(stands, unfound=_unfound(answer, stands))
-    app.out.show(_view(answer, place, None if _is_all(window, start, moment) or moment else interval, stands))
+    shown = None if _is_all(window, start, moment) or moment else interval
+    app.out.show(_view(answer, place, shown, stands, outside=(past, future)))
     app.out.say(
         _summary(answer, place)
         + elsewhere
@@ -205,8 +206,19 @@ def _elsewhere(store: AuditStore, answer: Answer, env: str | None) -> str:
     return f" It is known in {', '.join(map(visible, known))}: --env {visible(known[0])}." if known else ""
 
 
-def _view(answer: Answer, zone: tzinfo, interval: Interval | None, stands: Standing | None) -> View:
-    document = answer.to_json() | {"chain": stands and stands.to_json()}
+def _view(
+    answer: Answer,
+    zone: tzinfo,
+    interval: Interval | None,
+    stands: Standing | None,
+    *,
+    outside: tuple[Sequence[EventHead], Sequence[EventHead]],
+) -> View:
+    past, future = ([head.to_json() for head in heads] for heads in outside)
+    document = answer.to_json() | {
+        "chain": stands and stands.to_json(),
+        "outside": {"past": past, "future": future},
+    }
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         told: list[Blame | Rejection] = sorted((*answer.changes, *answer.rejections), key=lambda each: each.event.time)

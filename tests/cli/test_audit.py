@@ -180,6 +180,12 @@ def test_a_name_that_no_event_knows_gets_the_one_that_was_meant(story: Project, 
     asked = sentinelctl("audit", "who", "payment_invoke", "--field", "cuont")
     assert asked.code == 0
     assert "No change of the field cuont is known; did you mean count?" in asked.err
+    asked = sentinelctl("audit", "who", "payment_invok", "-o", "json")
+    assert json.loads(asked.out)["unknown"] == {
+        "what": "resource",
+        "asked": "payment_invok",
+        "known": ["payment_invoke"],
+    }
 
 
 def test_query_finds_by_resource_field_number_and_author(story: Project, sentinelctl: Run) -> None:

@@ -42,6 +42,11 @@ def test_the_ends_of_the_calendar_end_no_listing(put: Any, sentinelctl: Run, zon
     told = sentinelctl("audit", "who", "pay", "--zone", "UTC").err
     assert "1 event of it dated before 1970 left out, the newest" in told
     assert "1 event of it dated after now left out, the newest 9999-12-31 23:59:59 (aaaaaaa1)" in told
+    outside = json.loads(sentinelctl("audit", "who", "pay", "-o", "json").out)["outside"]
+    assert {when: [head["id"] for head in heads] for when, heads in outside.items()} == {
+        "past": ["aaaaaaa0"],
+        "future": ["aaaaaaa1"],
+    }
 
 
 def test_what_a_fast_clock_dated_is_told_where_it_is_left_out(put: Any, sentinelctl: Run) -> None:
