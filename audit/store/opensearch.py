@@ -82,7 +82,9 @@ class OpenSearchStore:
         self._client = Client(target)
         self._lock = threading.Lock()
         self._writer: Writer | None = None
-        self._wrote = False
+        self._wrote = self._shown = object()
+        """Marks of the last write that ended, and of the last that a refresh began after: where they differ, what was
+        written may not be found yet."""
         self._refreshed_s = -math.inf
         self._process = os.getpid()
 
@@ -108,8 +110,10 @@ class OpenSearchStore:
             if self._writer is None:
                 self._prepare()
                 self._writer = Writer(self._client, self._names)
-            self._wrote = True
-            done = self._writer.write(batch)
+            try:
+                done = self._writer.write(batch)
+            finally:  # where it fails, part may be there
+                self._wrote = object()
         if done.duplicate:
             others = differing(self._client, self._names, batch)
             refused += [Refused(places[number], reason) for number, reason in others.items()]
@@ -171,7 +175,7 @@ class OpenSearchStore:
         def search(asked: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
             nonlocal found
             if not found:  # what the chains tell of must be found, whoever wrote it
-                found = self._wrote = True
+                found, self._wrote = True, object()
             return [hit["_source"] for hit in self._hits({**asked, "_source": _WITHOUT_DATA})]
 
         return arrived(query, there, tests, search, self._read)
@@ -280,9 +284,9 @@ class OpenSearchStore:
 
     def _refresh(self) -> None:
         """What this store wrote is found by what it asks."""
-        if self._wrote:
-            self._wrote = False
+        if (wrote := self._wrote) is not self._shown:
             self._client.call("POST", f"/{self._names.prefix}-*/_refresh", allowed=(404,))
+            self._shown = wrote
 
     def _check_it_exists(self, told: Mapping[str, Any]) -> None:
         shards = told["_shards"]
@@ -345,7 +349,7 @@ class OpenSearchStore:
 
     def expired(self, before: datetime, *, future: datetime | None = None) -> Expired:
         """See `PurgingStore`."""
-        self._wrote = True
+        self._wrote = object()  # what others wrote counts, too
         return expired(self._client, self._names, self.heads(), before, future)
 
     def linked(self, ends: Ends) -> Iterator[Linked]:
