@@ -120,7 +120,9 @@ def test_a_file_whose_audit_store_does_not_answer_has_no_numbers(here: Path, sen
     assert "let audit.store in sentinel.yaml name one that answers" in ended.err
 
 
-@pytest.mark.parametrize("line", [("history",), ("rollback", "--yes"), ("show", "history:1")])
+@pytest.mark.parametrize(
+    "line", [("history", "--before", "2"), ("rollback", "--to", "1", "--yes"), ("show", "history:1")]
+)
 def test_a_store_that_keeps_every_kind_by_itself_wants_to_know_which(
     here: Path, sentinelctl: Run, line: tuple[str, ...]
 ) -> None:
