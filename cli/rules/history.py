@@ -27,6 +27,7 @@ from sentinel_core.rules import Kind, Revision, RuleRejected, RuleSet, parse_rev
 if TYPE_CHECKING:
     from sentinel_core.audit.query.told import Ran
     from sentinel_core.audit.standing import Standing
+    from sentinel_core.audit.store.contract import AuditStore
 
 SHORT = 12
 _FROM = {"store": "store", "audit": "audit store", "both": "both"}
@@ -48,7 +49,7 @@ class Entry:
     undone: int | None
     """Number of the revision that this one rolled back, where it is in the history."""
     ran: Ran | None
-    """None where nobody can tell."""
+    """None where nobody can tell, as of a time of which events were purged."""
     difference: Difference | None
     """To the revision before, where that was asked for and both are known."""
 
@@ -71,6 +72,7 @@ class Entry:
                 "first": self.ran.first and self.ran.first.isoformat(),
                 "last": self.ran.last and self.ran.last.isoformat(),
                 "rejected": list(self.ran.rejected),
+                "rejectedAt": self.ran.rejected_at and self.ran.rejected_at.isoformat(),
             },
             **patch,
         }
@@ -162,10 +164,21 @@ def _entries(revisions: Past, item: Item, numbers: Sequence[int], *, patch: bool
     versions = {number: _versions(revisions.lines[number]) for number in numbers}
     asked = [version for each in versions.values() for version in each]
     who = ran(revisions.audit, item.source, event_sources(item), asked) if revisions.audit else {}
+    purged = _purged_before(revisions.audit) if revisions.audit else None
     for number in numbers:
-        nobody = Ran() if revisions.audit else None
+        when = revisions.lines[number].when
+        may_be_gone = purged is not None and (when is None or when < purged)
+        nobody = Ran() if revisions.audit and not may_be_gone else None
         runs = next((who[version] for version in versions[number] if version in who), nobody)
         yield entry(number, revisions, item.kinds, runs, patch=patch)
+
+
+def _purged_before(audit: AuditStore) -> datetime | None:
+    """Events of before this time may have left the store."""
+    from sentinel_core.audit.retention.past import past_of
+
+    record = past_of(audit, (), None).record
+    return record.before if record else None
 
 
 def _versions(line: Line) -> list[str]:
@@ -287,7 +300,7 @@ def _block(each: Entry, *, several: bool) -> Iterator[Sequence[Span]]:
         "Plan": provenance.plan_id,
         "Digest": each.digest or "the rules are not valid",
         "Ran": _activity(each.ran),
-        "Refused": ", ".join(each.ran.rejected) if each.ran else None,
+        "Refused": _refusal(each.ran),
         "From": _FROM[each.line.origin],
     }
     for name, fact in facts.items():
@@ -309,6 +322,12 @@ def _activity(ran: Ran | None) -> str | None:
     if ran is None or ran.first is None or ran.last is None:
         return None
     return f"{plural(len(ran.instances), 'instance')}, first {local(ran.first)}, last {local(ran.last)}"
+
+
+def _refusal(ran: Ran | None) -> str | None:
+    if ran is None or not ran.rejected:
+        return None
+    return ", ".join(ran.rejected) + (f", first {local(ran.rejected_at)}" if ran.rejected_at else "")
 
 
 def why(each: Entry) -> str:
