@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from sentinel_core import datasources
@@ -50,12 +50,20 @@ def store_uris(app: App) -> tuple[str, ...]:
 
 @contextmanager
 def history_store(app: App, uri: str | None, kind: Kind | None) -> Iterator[tuple[Readable, Item]]:
+    """The same where one item is meant: the one of a store that holds documents; that of `kind` where each kind has its
+    own."""
+    with history_items(app, uri, kind) as (source, items):
+        yield source, the_item(source, items)
+
+
+@contextmanager
+def history_items(app: App, uri: str | None, kind: Kind | None) -> Iterator[tuple[Readable, Sequence[Item]]]:
     """The store that a command about the past means: `--store`, or the first configured one that has a history; where
-    none has, the first one, whose past the audit store may know."""
+    none has, the first one, whose past the audit store may know. With its items, or that of `kind`."""
     uris = (uri,) if uri else store_uris(app)
     chosen = uris[0] if len(uris) == 1 else next((each for each in uris if _remembers(app, each)), uris[0])
     with opened(app, chosen) as source:
-        yield source, the_item(source, kind)
+        yield source, source.items((kind,) if kind else KINDS)
 
 
 def _remembers(app: App, uri: str) -> bool:
@@ -63,13 +71,12 @@ def _remembers(app: App, uri: str) -> bool:
         return isinstance(source, HasHistory)
 
 
-def the_item(source: Readable, kind: Kind | None) -> Item:
-    """The one item of a store that holds documents; the item of `kind` where each kind has its own."""
-    items = source.items((kind,) if kind else KINDS)
+def the_item(source: Readable, items: Sequence[Item]) -> Item:
+    """The only one. Raises UsageProblem where there are several."""
     if len(items) != 1:
         raise UsageProblem(
             f"{source.uri} keeps every kind by itself, each with its own revisions",
-            next_step=f"add --kind with one of {', '.join(KINDS)}; of what was written at once, one by one",
+            next_step=f"add --kind with one of {', '.join(KINDS)}",
         )
     return items[0]
 

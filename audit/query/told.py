@@ -35,6 +35,8 @@ class Ran:
     last: datetime | None = None
     """When the last one had."""
     rejected: tuple[str, ...] = ()
+    rejected_at: datetime | None = None
+    """When the first of those refused it."""
 
 
 def told(store: AuditStore, sources: Sequence[str]) -> list[Told]:
@@ -80,18 +82,25 @@ def ran(store: AuditStore, item: str, sources: Sequence[str], versions: Sequence
         for head in (row.event for row in page.rows):
             if head.revision and head.instance:
                 applied.setdefault(head.revision, {})[head.instance] = head.time  # newest first: the earliest stays
-    rejected: dict[str, set[str]] = {}
+    rejected: dict[str, dict[str, datetime]] = {}
     asked = _conditions(type=(RuleRejected.TYPE,), source=(item,), revision=versions)
     for page in _pages(store, asked, MOST_ROWS):
         for head in {row.event.id: row.event for row in page.rows}.values():
-            names = {sighting.instance for sighting in store.sightings(head)}
-            rejected.setdefault(head.revision or "", set()).update(names)
-    return {version: _ran(applied.get(version, {}), rejected.get(version, ())) for version in applied.keys() | rejected}
+            refused = rejected.setdefault(head.revision or "", {})
+            for sighting in store.sightings(head):
+                refused[sighting.instance] = min(sighting.time, refused.get(sighting.instance, sighting.time))
+    return {version: _ran(applied.get(version, {}), rejected.get(version, {})) for version in applied.keys() | rejected}
 
 
-def _ran(applied: Mapping[str, datetime], rejected: Iterable[str]) -> Ran:
+def _ran(applied: Mapping[str, datetime], rejected: Mapping[str, datetime]) -> Ran:
     times = applied.values()
-    return Ran(tuple(sorted(applied)), min(times, default=None), max(times, default=None), tuple(sorted(rejected)))
+    return Ran(
+        tuple(sorted(applied)),
+        min(times, default=None),
+        max(times, default=None),
+        tuple(sorted(rejected)),
+        min(rejected.values(), default=None),
+    )
 
 
 def _conditions(**wanted: Sequence[str]) -> tuple[Condition, ...]:

@@ -27,7 +27,7 @@ from sentinel_core.cli.rules.waiting import asked, prepared, wait_options
 from sentinel_core.cli.stores import opened
 from sentinel_core.datasources.contract import Readable
 from sentinel_core.masking import mask_text
-from sentinel_core.publishing import Plan, PlanInvalid, PlanStale, examine, read_plan
+from sentinel_core.publishing import Plan, PlanInvalid, PlanStale, carry_out, examine, read_plan
 from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.make import environments_of, freezes, rolled_back
 
@@ -74,28 +74,38 @@ def apply(
         app.out.show(plan_view(made, None))
         app.out.say("Nothing to do: these rules stood there when the plan was made.")
         return Exit.DONE
-    if not (dry_run and app.out.for_people):  # else it is shown, once
-        say_plan(app, made)
     overruled = reason if allow_freeze else None
-    if dry_run:
-        with opened(app, uri_of(app, made)) as source:
-            made = _unless_frozen(app, made, source, overruled)
-            try:
-                examine(made, source)
-            except PlanStale as stale:
-                raise stale_plan(made, stale) from stale
-        app.out.show(plan_view(made, None))
-        app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
-        return Exit.DONE
-    with opened(app, uri_of(app, made)) as source, prepared(app, source, wait) as waiting:
+    with opened(app, uri_of(app, made)) as source:
+        if _is_done(made, source):
+            app.out.say("Nothing to do: this plan is applied already.")
+            with prepared(app, source, None if dry_run else wait) as waiting:
+                finish(app, made, None, carry_out(made, source), waiting)
+            return Exit.DONE
+        if not (dry_run and app.out.for_people):  # else it is shown, once
+            say_plan(app, made)
         made = _unless_frozen(app, made, source, overruled)
-        confirm_plan(app, made)
-        if found := rolled_back(made, source):
-            raise refused(found, made.store)
-        again = f"sentinelctl rules apply {plan}    (goes on where this ended)"
-        outcomes = write(app, made, source, again, command="apply", under=under)
-        finish(app, made, None, outcomes, waiting)
+        if dry_run:
+            app.out.show(plan_view(made, None))
+            app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
+            return Exit.DONE
+        with prepared(app, source, wait) as waiting:
+            confirm_plan(app, made)
+            if found := rolled_back(made, source):
+                raise refused(found, made.store)
+            again = f"sentinelctl rules apply {plan}    (goes on where this ended)"
+            outcomes = write(app, made, source, again, command="apply", under=under)
+            finish(app, made, None, outcomes, waiting)
     return Exit.DONE
+
+
+def _is_done(made: Plan, source: Readable) -> bool:
+    """Whether every step stands there. Raises CommandError (5) where the store has moved on, before anybody is asked;
+    DatasourceError."""
+    try:
+        _, _, done = examine(made, source)
+    except PlanStale as stale:
+        raise stale_plan(made, stale) from stale
+    return len(done) == len(made.steps)
 
 
 def _unless_frozen(app: App, made: Plan, source: Readable, reason: str | None) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,13 +19,15 @@ from sentinel_core.cli.rules.options import kind_option, past_store_option
 from sentinel_core.cli.rules.past import Line, Past, event_sources, past
 from sentinel_core.cli.rules.show import masked, revision_json
 from sentinel_core.cli.rules.sides import short_version
-from sentinel_core.cli.stores import history_store
+from sentinel_core.cli.stores import history_items, the_item
 from sentinel_core.cli.text import Span, Styled, plural
-from sentinel_core.datasources.contract import Item
+from sentinel_core.datasources.contract import Item, Readable
 from sentinel_core.rules import Kind, Revision, RuleRejected, RuleSet, parse_revision
 
 if TYPE_CHECKING:
     from sentinel_core.audit.query.told import Ran
+    from sentinel_core.audit.standing import Standing
+    from sentinel_core.audit.store.contract import AuditStore
 
 SHORT = 12
 _FROM = {"store": "store", "audit": "audit store", "both": "both"}
@@ -35,6 +38,8 @@ class Entry:
     """One revision in a history."""
 
     number: int
+    kinds: tuple[Kind, ...]
+    """Of its item."""
     revision: Revision
     line: Line
     sets: Mapping[Kind, RuleSet] | None
@@ -44,7 +49,7 @@ class Entry:
     undone: int | None
     """Number of the revision that this one rolled back, where it is in the history."""
     ran: Ran | None
-    """None where nobody can tell."""
+    """None where nobody can tell, as of a time of which events were purged."""
     difference: Difference | None
     """To the revision before, where that was asked for and both are known."""
 
@@ -53,6 +58,7 @@ class Entry:
         patch = {} if changes is None else {"changes": changes}
         return {
             "number": self.number,
+            "kinds": list(self.kinds),
             **revision_json(self.revision),
             "valid": self.digest is not None,
             "digest": self.digest,
@@ -66,6 +72,7 @@ class Entry:
                 "first": self.ran.first and self.ran.first.isoformat(),
                 "last": self.ran.last and self.ran.last.isoformat(),
                 "rejected": list(self.ran.rejected),
+                "rejectedAt": self.ran.rejected_at and self.ran.rejected_at.isoformat(),
             },
             **patch,
         }
@@ -89,32 +96,66 @@ def history(app: App, store: str | None, kind: Kind | None, limit: int, before: 
     Number 1 is the oldest and a number never changes its meaning, so it can be used in `diff history:N` and in
     `rollback --to N`. What the store remembers is joined with what the audit store was told: revisions that the store
     has forgotten are still here.
+
+    Of a store that keeps every kind by itself, all kinds are shown together: what one publish wrote has its PLAN, by
+    which rollback --plan undoes it at once.
     """
-    with history_store(app, store, kind) as (source, item):
-        revisions = past(app, source, item, may_begin=True)
-        numbers = [number for number in sorted(revisions, reverse=True) if before is None or number < before]
-        with app.out.waiting("reading the rules of each revision"):
-            entries = list(_entries(revisions, item, numbers[:limit], patch=patch))
-            stands = revisions.stands(numbers[:limit])
-    app.out.show(_view(entries, patch=patch))
-    _say_what_is_left(app, revisions, entries, len(numbers))
-    if stands is not None and not stands.is_sound:
-        from sentinel_core.cli.audit.stands import say_tampered
+    with history_items(app, store, kind) as (source, items):
+        if before is not None:
+            the_item(source, items)  # numbers are those of one item
+        pages = [
+            _page(app, source, item, limit, before, patch=patch)
+            for item in items
+            if len(items) == 1 or isinstance(source.read(item), Revision)
+        ]
+    found = [each for page in pages for each in page.entries]
+    if len(pages) > 1:
+        found.sort(key=_moment, reverse=True)
+    entries = found[:limit]
+    app.out.show(_view(entries, patch=patch, several=len(items) > 1))
+    _say_what_is_left(app, pages, entries)
+    for page in pages:
+        if page.stands is not None and not page.stands.is_sound:
+            from sentinel_core.cli.audit.stands import say_tampered
 
-        say_tampered(app, stands)
-        raise click.exceptions.Exit(Exit.ERROR)
+            say_tampered(app, page.stands)
+            raise click.exceptions.Exit(Exit.ERROR)
 
 
-def _say_what_is_left(app: App, revisions: Past, entries: Sequence[Entry], found: int) -> None:
-    if revisions.missing is not None:
-        app.out.say(f"note: only what the store itself remembers; the audit store cannot be asked: {revisions.missing}")
-    gone = [each.number for each in entries if each.line.origin == "audit"]
-    if gone:
-        span = f"{gone[-1]} to {gone[0]}" if len(gone) > 1 else f"{gone[0]}"
-        app.out.say(f"{plural(len(gone), 'revision')} ({span}) from the audit store: the store has them no more")
-    if found > len(entries):
-        more = f"--before {entries[-1].number} shows older ones"
-        app.out.say(f"{len(entries)} of {len(revisions)} revisions; {more}, --limit {len(revisions)} shows all")
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Of the history of one item."""
+
+    revisions: Past
+    entries: Sequence[Entry]
+    left: int
+    """Older revisions that are not on it."""
+    stands: Standing | None
+
+
+def _page(app: App, source: Readable, item: Item, limit: int, before: int | None, *, patch: bool) -> _Page:
+    revisions = past(app, source, item, may_begin=True)
+    numbers = [number for number in sorted(revisions, reverse=True) if before is None or number < before]
+    with app.out.waiting("reading the rules of each revision"):
+        entries = list(_entries(revisions, item, numbers[:limit], patch=patch))
+        return _Page(revisions, entries, len(numbers) - len(entries), revisions.stands(numbers[:limit]))
+
+
+def _say_what_is_left(app: App, pages: Sequence[_Page], shown: Sequence[Entry]) -> None:
+    for missing in dict.fromkeys(page.revisions.missing for page in pages if page.revisions.missing is not None):
+        app.out.say(f"note: only what the store itself remembers; the audit store cannot be asked: {missing}")
+    for page in pages:
+        gone = [each.number for each in page.entries if each.line.origin == "audit" and each in shown]
+        if gone:
+            span = f"{gone[-1]} to {gone[0]}" if len(gone) > 1 else f"{gone[0]}"
+            of = f" of {', '.join(page.entries[0].kinds)}" if len(pages) > 1 else ""
+            app.out.say(
+                f"{plural(len(gone), 'revision')}{of} ({span}) from the audit store: the store has them no more"
+            )
+    known = sum(len(page.revisions) for page in pages)
+    if sum(len(page.entries) + page.left for page in pages) > len(shown):
+        older = "--kind those of one kind" if len(pages) > 1 else f"--before {shown[-1].number} shows older ones"
+        app.out.say(f"{len(shown)} of {known} revisions; {older}, --limit {known} shows all")
 
 
 def _entries(revisions: Past, item: Item, numbers: Sequence[int], *, patch: bool) -> Iterator[Entry]:
@@ -123,10 +164,21 @@ def _entries(revisions: Past, item: Item, numbers: Sequence[int], *, patch: bool
     versions = {number: _versions(revisions.lines[number]) for number in numbers}
     asked = [version for each in versions.values() for version in each]
     who = ran(revisions.audit, item.source, event_sources(item), asked) if revisions.audit else {}
+    purged = _purged_before(revisions.audit) if revisions.audit else None
     for number in numbers:
-        nobody = Ran() if revisions.audit else None
+        when = revisions.lines[number].when
+        may_be_gone = purged is not None and (when is None or when < purged)
+        nobody = Ran() if revisions.audit and not may_be_gone else None
         runs = next((who[version] for version in versions[number] if version in who), nobody)
         yield entry(number, revisions, item.kinds, runs, patch=patch)
+
+
+def _purged_before(audit: AuditStore) -> datetime | None:
+    """Events of before this time may have left the store."""
+    from sentinel_core.audit.retention.past import past_of
+
+    record = past_of(audit, (), None).record
+    return record.before if record else None
 
 
 def _versions(line: Line) -> list[str]:
@@ -144,7 +196,7 @@ def entry(number: int, revisions: Past, kinds: Sequence[Kind], runs: Ran | None,
     if sets is None and line.origin == "audit":
         digest = digest_of({kind: head.new_digest or "" for kind, head in line.state.items()})
     difference = _difference(revisions, number, kinds, sets) if patch and sets is not None else None
-    return Entry(number, revision, line, sets, digest, undone, runs, difference)
+    return Entry(number, tuple(kinds), revision, line, sets, digest, undone, runs, difference)
 
 
 def _read(revisions: Past, number: int, kinds: Sequence[Kind]) -> tuple[Revision, Mapping[Kind, RuleSet] | None]:
@@ -173,28 +225,31 @@ def digest_of(digests: Mapping[Kind, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _view(entries: Sequence[Entry], *, patch: bool) -> View:
+def _view(entries: Sequence[Entry], *, patch: bool, several: bool) -> View:
     items = [each.to_json() for each in entries]
 
     def lines(wide: bool) -> Iterator[Sequence[Span]]:
         if patch:
             for each in entries:
-                yield from _block(each)
+                yield from _block(each, several=several)
             return
         gone = any(each.line.origin == "audit" for each in entries)
-        headers = ["N", "WHEN", "WHO", "VERSION", "DIGEST", "RAN", *(["FROM"] if gone or wide else []), "WHY"]
-        headers += ["CHANNEL", "RULES", "ROLLBACK OF", "PLAN", "INSTANCES"] if wide else []
-        yield from table(headers, [_row(each, gone=gone or wide, wide=wide) for each in entries])
+        headers = ["N", *(["KIND", "PLAN"] if several else []), "WHEN", "WHO", "VERSION", "DIGEST", "RAN"]
+        headers += [*(["FROM"] if gone or wide else []), "WHY"]
+        headers += ["CHANNEL", "RULES", "ROLLBACK OF", *([] if several else ["PLAN"]), "INSTANCES"] if wide else []
+        rows = [_row(each, several=several, gone=gone or wide, wide=wide) for each in entries]
+        yield from table(headers, rows)
 
     return View(
         document={"revisions": items}, items=items, names=[each.revision.version for each in entries], lines=lines
     )
 
 
-def _row(each: Entry, *, gone: bool, wide: bool) -> list[Span]:
+def _row(each: Entry, *, several: bool, gone: bool, wide: bool) -> list[Span]:
     provenance = masked(each.revision.provenance)
     row: list[Span] = [
         str(each.number),
+        *([", ".join(each.kinds), provenance.plan_id or "–"] if several else []),
         _when(each),
         _who(each),
         short_version(each.revision),
@@ -205,16 +260,18 @@ def _row(each: Entry, *, gone: bool, wide: bool) -> list[Span]:
     ]
     if wide:
         counts = " ".join(f"{kind}:{len(found.rules)}" for kind, found in (each.sets or {}).items())
-        row += [provenance.channel, counts or "–", (provenance.rollback_of or "–")[:SHORT], provenance.plan_id or "–"]
+        row += [provenance.channel, counts or "–", (provenance.rollback_of or "–")[:SHORT]]
+        row += [] if several else [provenance.plan_id or "–"]
         row.append(", ".join(each.ran.instances) if each.ran and each.ran.instances else "–")
     return row
 
 
+def _moment(each: Entry) -> datetime:
+    return each.line.when or datetime.min.replace(tzinfo=UTC)
+
+
 def _when(each: Entry) -> str:
-    """When it was made, else when it was told of."""
-    provenance = each.revision.provenance
-    when = provenance.published_at or provenance.committed_at or each.line.seen
-    return local(when) if when else "–"
+    return local(when) if (when := each.line.when) else "–"
 
 
 def _who(each: Entry) -> str:
@@ -231,9 +288,10 @@ def _ran(ran: Ran | None) -> Span:
     return str(len(ran.instances))
 
 
-def _block(each: Entry) -> Iterator[Sequence[Span]]:
+def _block(each: Entry, *, several: bool) -> Iterator[Sequence[Span]]:
     """As `git log -p` has it."""
-    yield (Styled(f"revision {each.number} ({each.revision.version})", "yellow"),)
+    of = f" of {', '.join(each.kinds)}" if several else ""
+    yield (Styled(f"revision {each.number}{of} ({each.revision.version})", "yellow"),)
     provenance = masked(each.revision.provenance)
     facts = {
         "Who": f"{_who(each)} ({provenance.channel})",
@@ -242,7 +300,7 @@ def _block(each: Entry) -> Iterator[Sequence[Span]]:
         "Plan": provenance.plan_id,
         "Digest": each.digest or "the rules are not valid",
         "Ran": _activity(each.ran),
-        "Refused": ", ".join(each.ran.rejected) if each.ran else None,
+        "Refused": _refusal(each.ran),
         "From": _FROM[each.line.origin],
     }
     for name, fact in facts.items():
@@ -264,6 +322,12 @@ def _activity(ran: Ran | None) -> str | None:
     if ran is None or ran.first is None or ran.last is None:
         return None
     return f"{plural(len(ran.instances), 'instance')}, first {local(ran.first)}, last {local(ran.last)}"
+
+
+def _refusal(ran: Ran | None) -> str | None:
+    if ran is None or not ran.rejected:
+        return None
+    return ", ".join(ran.rejected) + (f", first {local(ran.rejected_at)}" if ran.rejected_at else "")
 
 
 def why(each: Entry) -> str:

@@ -46,6 +46,12 @@ class Line:
         """When the first instance told of it."""
         return self.told.time if self.told else None
 
+    @property
+    def when(self) -> datetime | None:
+        """When it was made, else when it was told of."""
+        provenance = self.revision.provenance
+        return provenance.published_at or provenance.committed_at or self.seen
+
 
 class Past(Mapping[int, Revision]):
     """Revisions by number, with content: 1 is the oldest that is known. Content that only the audit store has is put

@@ -37,10 +37,11 @@ def quarantine(app: App, store: str | None, kind: Kind | None) -> None:
     found: list[Quarantined] = []
     released: list[Released] = []
     with opened(app, store or store_uris(app)[0]) as source:
-        for item in source.items((kind,) if kind else KINDS):
+        kinds = (kind,) if kind else KINDS
+        for item in source.items(kinds):
             note = notes.noted(source, item)
-            found += note.held
-            released += note.released
+            found += [each for each in note.held if each.kind in kinds]
+            released += [each for each in note.released if each.rules.kind in kinds]
     app.out.show(_view(found, released))
     if not found:
         app.out.say("Nothing is under quarantine.")
@@ -67,25 +68,29 @@ def release(app: App, digest: str, reason: str, dry_run: bool, store: str | None
     if len(digest) < _SHORTEST:
         raise UsageProblem(f"{digest!r} is too short to name rules", next_step="sentinelctl rules quarantine")
     with opened(app, store or store_uris(app)[0]) as source:
-        items = source.items((kind,) if kind else KINDS)
+        kinds = (kind,) if kind else KINDS
+        items = source.items(kinds)  # of a store that holds documents, the one item with every kind
         held = [
-            (item, each) for item in items for each in notes.quarantined(source, item) if each.digest.startswith(digest)
+            each
+            for item in items
+            for each in notes.quarantined(source, item)
+            if each.digest.startswith(digest) and each.kind in kinds
         ]
         if not held:
             raise UsageProblem(
-                f"nothing under quarantine begins with {digest}",
+                f"nothing under quarantine{f' of {kind}' if kind else ''} begins with {digest}",
                 next_step="sentinelctl rules quarantine    (lists them)",
             )
         if dry_run:
-            app.out.show(_view([each for _, each in held]))
+            app.out.show(_view(held))
             app.out.say("Dry run: nothing was written. The same without --dry-run does it.")
             return
-        if not app.confirm(f"Let {', '.join(f'{each.kind} {each.digest[:12]}' for _, each in held)} come back?"):
+        if not app.confirm(f"Let {', '.join(f'{each.kind} {each.digest[:12]}' for each in held)} come back?"):
             raise UsageProblem("not confirmed; nothing was changed", next_step="run it again, or add --yes")
         released = [
             each
             for item in items
-            for each in notes.release(source, item, digest, mask_text(reason), by=actor(), at=utc_now())
+            for each in notes.release(source, item, digest, mask_text(reason), by=actor(), at=utc_now(), kinds=kinds)
         ]
     app.out.show(_view(released))
     app.out.say(f"Released: {len(released)}.")

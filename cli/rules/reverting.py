@@ -9,14 +9,13 @@ from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError, Exit
 from sentinel_core.cli.rules.committing import say_review
 from sentinel_core.cli.rules.history import SHORT
+from sentinel_core.cli.rules.restoring import Undone
 from sentinel_core.cli.rules.sides import repository_uri
 from sentinel_core.cli.stores import opened
 from sentinel_core.datasources import GitSource
 from sentinel_core.datasources.contract import (
     DatasourceError,
-    Item,
     Readable,
-    Reading,
     SourceConflict,
     SourceMisconfigured,
 )
@@ -37,19 +36,25 @@ class Revert:
     commit: str
 
 
-def open_revert(
-    app: App, store: Readable, item: Item, bad: Reading, good: Revision, reason: str | None
-) -> Revert | None:
-    """Undoes in Git what leads from `good` to `bad`, on a new branch; what was committed besides stays. None where Git
-    holds none of it, which is said. Raises CommandError: what was rolled back in the store stays rolled back."""
-    before, after = sets_of(bad, item.kinds), sets_of(good, item.kinds)
-    if not before or not after or not isinstance(bad, Revision):
-        raise _not_opened("what was undone is not valid, so it is not known what to revert", Exit.ERROR)
+def open_revert(app: App, store: Readable, undone: Sequence[Undone], reason: str | None) -> Revert | None:
+    """Undoes in Git what leads from what is good to what is bad, on a new branch; what was committed besides stays.
+    None where Git holds none of it, which is said. Raises CommandError: what was rolled back in the store stays rolled
+    back."""
+    before: dict[Kind, RuleSet] = {}
+    after: dict[Kind, RuleSet] = {}
+    commit: str | None = None
+    for each in undone:
+        was, comes = sets_of(each.bad, each.item.kinds), sets_of(each.good, each.item.kinds)
+        if not was or not comes or not isinstance(each.bad, Revision):
+            raise _not_opened("what was undone is not valid, so it is not known what to revert", Exit.ERROR)
+        before |= was
+        after |= comes
+        commit = commit or each.bad.provenance.commit_hash
     with opened(app, repository_uri(app)) as git:
         if not isinstance(git, GitSource):
             raise TypeError(f"{git.uri} is no Git repository")
         try:
-            commit = _known(git, bad.provenance.commit_hash)
+            commit = _known(git, commit)
             made = _reverted(git, before, after, commit, store.uri, reason)
         except (Collision, Unchangeable, RuleRejected) as error:
             raise _not_opened(str(error), Exit.CONFLICT) from error

@@ -2,75 +2,45 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
-from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem
+from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of
 from sentinel_core.cli.lock.holding import locked
-from sentinel_core.cli.moments import local, utc_now
+from sentinel_core.cli.moments import utc_now
 from sentinel_core.cli.output import View
 from sentinel_core.cli.rules import reverting
 from sentinel_core.cli.rules.asking import confirm
-from sentinel_core.cli.rules.diff import Difference, change_lines, compare, summary
 from sentinel_core.cli.rules.history import SHORT
 from sentinel_core.cli.rules.options import kind_option, lock_option, past_store_option
 from sentinel_core.cli.rules.past import Past, past
-from sentinel_core.cli.rules.sides import at_revision, short_version, shortened, title_of
+from sentinel_core.cli.rules.restoring import (
+    Rollback,
+    Step,
+    Undone,
+    check_quarantine,
+    say_step,
+    step_to,
+    under_quarantine,
+    write,
+)
+from sentinel_core.cli.rules.sides import at_revision, short_version, shortened
+from sentinel_core.cli.rules.undoing import undo
 from sentinel_core.cli.rules.waiting import asked, convergence_json, prepared, show_then_wait, wait_options
-from sentinel_core.cli.stores import history_command, history_store, present
+from sentinel_core.cli.stores import history_command, history_items, present, the_item
 from sentinel_core.cli.text import Span, plural
-from sentinel_core.datasources.contract import Absent, DatasourceError, Item, Readable, Reading, Writable, Written
+from sentinel_core.datasources.contract import DatasourceError, Item, Readable, Reading, Written
 from sentinel_core.masking import mask_text, mask_uri
 from sentinel_core.publishing.make import freezes
-from sentinel_core.publishing.quarantine import Quarantined, add, quarantined, take_back
-from sentinel_core.publishing.running import newest_valid
 from sentinel_core.publishing.standing import sets_of
-from sentinel_core.rules import (
-    Kind,
-    Provenance,
-    Revision,
-    RuleRejected,
-    RuleSet,
-    SourceText,
-    clear_kinds,
-    parse_revision,
-)
+from sentinel_core.rules import Kind, Revision
 
 if TYPE_CHECKING:
     from sentinel_core.publishing.convergence import Convergence
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a rollback would do: from what stands to the revision whose rules come back."""
-
-    standing: Reading
-    """Absent where the rules were deleted."""
-    target: Revision
-    name: str
-    """The target as messages call it: `revision 3 (9f1c2ab34d5e)`."""
-    compared: str
-    """What the difference starts from: what stands, or the newest valid revision where that has no valid rules."""
-    note: str | None
-    """Why the comparison does not start from what stands."""
-    difference: Difference
-    emptied: tuple[Kind, ...]
-    """Kinds that would lose all their rules."""
-    cleared: tuple[Kind, ...]
-    """Kinds that the target does not carry and that have rules now: the new revision says that they are empty, because
-    engines would keep the rules of a kind that is only absent."""
-    same: bool
-    """The rules of the target stand already."""
-    restored: Mapping[Kind, str]
-    """Digests of the rules that come back."""
-    undone: Mapping[Kind, str]
-    """Digests of the rules that the rollback takes back: they go under quarantine."""
 
 
 @click.command()
@@ -79,6 +49,9 @@ class Step:
 )
 @click.option("--to-commit", "commit", metavar="SHA", help="Revision by its commit, for stores in Git.")
 @click.option("--steps", type=click.IntRange(1), metavar="COUNT", help="How many valid revisions back (default: 1).")
+@click.option(
+    "--plan", type=WORDS, metavar="ID", help="Undo what this plan wrote, every kind of it (default: the newest one)."
+)
 @click.option(
     "--reason",
     type=WORDS,
@@ -99,6 +72,7 @@ def rollback(
     number: int | None,
     commit: str | None,
     steps: int | None,
+    plan: str | None,
     reason: str | None,
     dry_run: bool,
     open_revert: bool,
@@ -113,59 +87,110 @@ def rollback(
     sentinelctl rules rollback --dry-run                          what one step back would change
     sentinelctl rules rollback --reason "error rate after 1.4"
     sentinelctl rules rollback --to 2
+    sentinelctl rules rollback --plan p-0123456789ab              what that publish wrote, all kinds of it
 
     Shows the difference, asks, then writes a NEW revision whose rules are those of the older one; the history keeps
     both. In a Git store that is one commit by the caller, made only if nobody else has committed since (otherwise exit
     code 5). A rollback that was done already is recognised and not done again.
 
+    In a store that keeps every kind by itself, the publish that was written last is undone, all kinds that it wrote;
+    what was written over it since is refused (5). With --kind one kind goes back, by its own history.
+
     The rules that are undone go under quarantine: publishing refuses them, whoever brings them again, until they are
     released by name.
     """
     wait = asked(options)
-    with history_store(app, store, kind) as (source, item):
-        revisions = past(app, source, item)
-        if not revisions:
-            raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
-        one_step = (number, commit) == (None, None) and steps in (None, 1)
-        done_before = _rolled_back_before(revisions) if one_step else None
-        if done_before is not None:
-            app.out.say(done_before)
+    if [number, commit, steps, plan].count(None) < 3:
+        raise UsageProblem(
+            "--to, --to-commit, --steps and --plan name the target in four ways", next_step="give one of them"
+        )
+    with history_items(app, store, kind) as (source, items):
+        if plan is None and (len(items) == 1 or (number, commit, steps) != (None, None, None)):
+            to_do = _of_item(app, source, the_item(source, items), number, commit, steps, open_revert)
+        else:
+            to_do = undo(app, source, items, plan)
+        if to_do.done is not None:
+            app.out.say(to_do.done)
             if open_revert:
-                newest = revisions[revisions.newest]
-                bad = _of_commit(source, item, revisions, str(newest.provenance.rollback_of))
-                reverting.open_revert(app, source, item, bad, newest, reason)
+                reverting.open_revert(app, source, to_do.undone, reason)
             return Exit.DONE
-        standing = source.read(item)
-        target, name = _target(source, item, revisions, standing, number, commit, steps)
-        _check_one_text(revisions, standing, target, name)
-        step = _plan(source, item, revisions, standing, target, name)
-        _show_plan(app, step)
-        if step.same or dry_run:
-            app.out.show(_view(step, written=None, number=None))
-            app.out.say(_nothing_written(step))
+        for step in to_do.steps:
+            say_step(app, step)
+        if dry_run or all(step.same for step in to_do.steps):
+            app.out.show(_view(to_do, {}))
+            app.out.say(_nothing_written(to_do))
             return Exit.DONE
         reason = reason and mask_text(reason)
-        _check_quarantine(source, item, step)
+        for step in to_do.steps:
+            check_quarantine(source, step)
         _say_freeze(app)
         with prepared(app, source, wait) as waiting:
-            _confirm(app, step, source.uri)
-            with (
-                locked(app, source, mask_uri(source.uri), [item], "rollback", reason, under) as lock,
-                _under_quarantine(app, source, item, step, reason),
-            ):
-                lock.check(item)
-                written = _write(app, source, item, step, reason)
+            _confirm(app, to_do, source.uri)
+            written = _carry_out(app, source, to_do, reason, under)
             found = show_then_wait(
                 app,
-                lambda found: _view(step, written=written, number=max(revisions) + 1, found=found),
+                lambda found: _view(to_do, written, found),
                 waiting,
-                lambda waiting: waiting.for_revision(item, written.texts, step.restored, written.version),
+                lambda waiting: waiting.for_revisions(
+                    (step.item.source, written[step.item.source], step.restored) for step in to_do.steps
+                ),
             )
             if open_revert:
-                reverting.open_revert(app, source, item, step.standing, step.target, reason)
+                reverting.open_revert(app, source, to_do.undone, reason)
             if waiting and found:
                 waiting.end(found)
     return Exit.DONE
+
+
+def _of_item(
+    app: App,
+    source: Readable,
+    item: Item,
+    number: int | None,
+    commit: str | None,
+    steps: int | None,
+    open_revert: bool,
+) -> Rollback:
+    revisions = past(app, source, item)
+    if not revisions:
+        raise CommandError(f"{source.uri} has no revisions yet", next_step="sentinelctl doctor")
+    one_step = (number, commit) == (None, None) and steps in (None, 1)
+    done_before = _rolled_back_before(revisions) if one_step else None
+    if done_before is not None:
+        if not open_revert:
+            return Rollback((), (), done_before)
+        newest = revisions[revisions.newest]
+        bad = _of_commit(source, item, revisions, str(newest.provenance.rollback_of))
+        return Rollback((), (Undone(item, bad, newest),), done_before)
+    standing = source.read(item)
+    target, name = _target(source, item, revisions, standing, number, commit, steps)
+    step = step_to(source, item, revisions, standing, target, name)
+    return Rollback((step,), (Undone(item, standing, step.target),))
+
+
+def _carry_out(
+    app: App, source: Readable, to_do: Rollback, reason: str | None, under: str | None
+) -> dict[str, Written]:
+    """What was written, by the source of the item. Raises CommandError, DatasourceError."""
+    written: dict[str, Written] = {}
+    items = [step.item for step in to_do.steps]
+    with locked(app, source, mask_uri(source.uri), items, "rollback", reason, under) as lock:
+        for step in to_do.steps:
+            try:
+                with under_quarantine(app, source, step, reason):
+                    lock.check(step.item)
+                    written[step.item.source] = write(app, source, step, reason)
+            except DatasourceError as error:
+                if not written:
+                    raise
+                app.out.show(_view(to_do, written))
+                again = f"sentinelctl rules rollback --plan {to_do.plan} --store {shlex.quote(mask_uri(source.uri))}"
+                raise CommandError(
+                    f"not everything was rolled back: {error}",
+                    next_step=f"{again}    (goes on where this ended)",
+                    code=code_of(error),
+                ) from error
+    return written
 
 
 def _rolled_back_before(revisions: Past) -> str | None:
@@ -190,8 +215,6 @@ def _target(
     commit: str | None,
     steps: int | None,
 ) -> tuple[Revision, str]:
-    if [number, commit, steps].count(None) < 2:
-        raise UsageProblem("--to, --to-commit and --steps name the target in three ways", next_step="give one of them")
     if commit is not None:
         found = _of_commit(source, item, revisions, commit)
         return found, f"commit {short_version(found)}"
@@ -205,18 +228,6 @@ def _target(
     else:
         wanted = _steps_back(revisions, standing, item, steps or 1)
     return revisions[wanted], f"revision {wanted} ({short_version(revisions[wanted])})"
-
-
-def _check_one_text(revisions: Past, standing: Reading, target: Revision, name: str) -> None:
-    """Of a folder of several files the audit store knows the rules and not the files."""
-    number = revisions.number_of(target.version)
-    gone = number is not None and revisions.lines[number].origin == "audit"
-    if gone and isinstance(standing, Revision) and len(standing.texts) > 1:
-        files = ", ".join(text.name for text in standing.texts)
-        raise CommandError(
-            f"the store remembers {name} no more, and which of its rules stood in which file ({files}) is not known",
-            next_step=f"sentinelctl rules diff live history:{number}    (shows what to write by hand)",
-        )
 
 
 def _of_commit(source: Readable, item: Item, revisions: Past, commit: str) -> Revision:
@@ -234,12 +245,12 @@ def _steps_back(revisions: Past, standing: Reading, item: Item, steps: int) -> i
     """The number of the revision so many valid ones back. What stands is not counted where it is valid itself; rules
     that are deleted or not valid are one step behind the newest valid revision."""
     newest, kinds = revisions.newest, item.kinds
-    stands = _sets_or_none(standing, kinds) is not None
+    stands = isinstance(standing, Revision) and sets_of(standing, kinds) is not None
     left = steps
     for number in range(newest - 1 if stands else newest, 0, -1):
         if revisions.was_dropped(number):
             continue
-        left -= _sets_or_none(revisions[number], kinds) is not None
+        left -= sets_of(revisions[number], kinds) is not None
         if left == 0:
             return number
     found = steps - left
@@ -254,101 +265,18 @@ def _steps_back(revisions: Past, standing: Reading, item: Item, steps: int) -> i
     )
 
 
-def _plan(source: Readable, item: Item, revisions: Past, standing: Reading, target: Revision, name: str) -> Step:
-    try:
-        new = parse_revision(target, item.kinds)
-    except RuleRejected as rejection:
-        raise CommandError(
-            f"{name} is not valid and cannot come back; nothing was changed\n{rejection}",
-            next_step=f"choose another revision: {history_command(item)}",
-            code=Exit.INVALID_RULES,
-        ) from rejection
-    old, compared, note = _baseline(source, item, revisions, standing)
-    cleared = tuple(kind for kind, rules in old.items() if rules.rules and kind not in new)
-    new = {**new, **{kind: RuleSet.empty(kind) for kind in cleared}}
-    difference = compare(old, new)
-    return Step(
-        standing=standing,
-        target=replace(target, texts=_with_empty_lists(target, cleared, name)),
-        name=name,
-        compared=compared,
-        note=note,
-        difference=difference,
-        emptied=tuple(kind for kind, rules in old.items() if rules.rules and kind in new and not new[kind].rules),
-        cleared=cleared,
-        same=note is None and old.keys() == new.keys() and not difference.count,
-        restored={kind: rules.digest for kind, rules in new.items()},
-        undone={kind: rules.digest for kind, rules in old.items() if kind in new and new[kind].digest != rules.digest},
-    )
-
-
-def _with_empty_lists(target: Revision, kinds: tuple[Kind, ...], name: str) -> tuple[SourceText, ...]:
-    try:
-        return clear_kinds(target.texts, kinds) if kinds else target.texts
-    except ValueError as error:
-        raise CommandError(
-            f"{name} says nothing of {', '.join(kinds)}, so engines would keep the rules they run; {error}",
-            next_step="write the older rules and the empty lists by hand, and commit them",
-        ) from error
-
-
-def _baseline(
-    source: Readable, item: Item, revisions: Past, standing: Reading
-) -> tuple[Mapping[Kind, RuleSet], str, str | None]:
-    """What the target is compared with, what it is called, and why it is not what stands."""
-    stands = _sets_or_none(standing, item.kinds)
-    if stands is not None and isinstance(standing, Revision):
-        return stands, title_of(source, standing), None
-    older = newest_valid((revisions[number] for number in range(revisions.newest, 0, -1)), item.kinds)
-    number = revisions.number_of(older.revision.version) if older else None
-    name = f"revision {number} ({short_version(older.revision)})" if older else ""
-    state = "are deleted" if isinstance(standing, Absent) else "are not valid"
-    note = f"the rules that stand {state}; engines run older ones, so {name or 'nothing'} is compared"
-    return older.sets if older else {}, name, note
-
-
-def _sets_or_none(standing: Reading, kinds: Sequence[Kind]) -> Mapping[Kind, RuleSet] | None:
-    return None if isinstance(standing, Absent) else sets_of(standing, kinds)
-
-
-def _show_plan(app: App, step: Step) -> None:
-    if step.note:
-        app.out.say(f"note: {step.note}")
-    app.out.say(step.compared, "  →  ", step.name)
-    for line in change_lines(step.difference):
-        app.out.say(*line)
-    for kind in step.cleared:
-        app.out.say(f"note: {step.name} has no {kind} rules at all; the new revision says so with an empty list")
-    app.out.say(summary(step.difference, now="now", then="then"))
-
-
-def _nothing_written(step: Step) -> str:
-    if step.same:
-        return f"The store stands at the rules of {step.name} already. Nothing was written."
+def _nothing_written(to_do: Rollback) -> str:
+    if all(step.same for step in to_do.steps):
+        names = ", ".join(step.name for step in to_do.steps)
+        return f"The store stands at the rules of {names} already. Nothing was written."
     return "Dry run: nothing was written. The same without --dry-run does it."
 
 
-def _confirm(app: App, step: Step, title: str) -> None:
-    typed = ",".join(step.emptied)
-    question = f"This removes every rule of {typed}." if typed else f"Write this as a new revision of {title}?"
+def _confirm(app: App, to_do: Rollback, title: str) -> None:
+    typed = ",".join(kind for step in to_do.steps for kind in step.emptied)
+    what = "a new revision" if len(to_do.steps) == 1 else f"{len(to_do.steps)} new revisions"
+    question = f"This removes every rule of {typed}." if typed else f"Write this as {what} of {title}?"
     confirm(app, question, typed, store=title)
-
-
-def _write(app: App, source: Readable, item: Item, step: Step, reason: str | None) -> Written:
-    if not isinstance(source, Writable):
-        raise CommandError(
-            f"{source.uri} cannot be written by this version", next_step="use a Git store on this machine: git+file://…"
-        )
-    provenance = Provenance(
-        channel="cli",
-        environment=app.settings.environment,
-        reason=reason or f"rollback to {step.name}",
-        message=f"Roll back rules to {step.name}",
-        rollback_of=step.standing.version or None,
-        published_by=actor(),  # Git has its own identity of an author; other stores have this
-    )
-    expected = step.standing.version if isinstance(step.standing, Revision) else None
-    return source.write(item, step.target.texts, expected=expected, provenance=provenance)
 
 
 def _say_freeze(app: App) -> None:
@@ -357,57 +285,37 @@ def _say_freeze(app: App) -> None:
         app.out.say(f"note: {each.text}; a rollback is not kept from it")
 
 
-def _check_quarantine(source: Readable, item: Item, step: Step) -> None:
-    """What was rolled back once does not come back by another rollback either."""
-    sets = parse_revision(step.target, item.kinds)
-    held = [each for each in quarantined(source, item) if each.kind in sets and sets[each.kind].digest == each.digest]
-    if held:
-        raise CommandError(
-            f"the {held[0].kind} rules of {step.name} are under quarantine since {local(held[0].since)}"
-            f"{f': {held[0].reason}' if held[0].reason else ''}; nothing was changed",
-            next_step=f'sentinelctl rules release {held[0].digest[:12]} --reason "why"    (lets them come back)',
-            code=Exit.REFUSED,
-        )
-
-
-@contextmanager
-def _under_quarantine(app: App, source: Readable, item: Item, step: Step, reason: str | None) -> Iterator[None]:
-    """Before the rollback, so that a pipeline that runs at the same moment is refused; taken back where the rollback
-    fails. That it cannot be done is told and keeps nobody from rolling back."""
-    since = utc_now()
-    found = [
-        Quarantined(kind, digest, step.standing.version, since, actor(), reason) for kind, digest in step.undone.items()
-    ]
-    added: Sequence[Quarantined] | None = None
-    try:
-        added = add(source, item, found) if found else []
-    except DatasourceError as error:
-        app.out.say(f"warning: not put under quarantine, so it may be published again: {error}")
-    try:
-        yield
-    except BaseException:
-        with suppress(DatasourceError):
-            take_back(source, item, added or (), "the rollback failed")
-        raise
-    if found and added is not None:
-        names = ", ".join(f"{each.kind} {each.digest[:12]}" for each in found)
-        app.out.say(f"Under quarantine until released: {names}")
-
-
-def _view(step: Step, *, written: Written | None, number: int | None, found: Convergence | None = None) -> View:
-    changes = [change for each in step.difference.changes.values() for change in each]
-    document = {
-        "written": written is not None,
-        "number": number,
-        "version": written.version if written else step.standing.version,
-        "restores": step.target.version,
-        "rollbackOf": step.standing.version if written else None,
-        "changes": changes,
-        "convergence": convergence_json(found),
-    }
+def _view(to_do: Rollback, written: Mapping[str, Written], found: Convergence | None = None) -> View:
+    steps = [_document(step, written.get(step.item.source)) for step in to_do.steps]
+    if to_do.plan is None:
+        (document,) = ({**step, "convergence": convergence_json(found)} for step in steps)
+    else:
+        named = [
+            {"source": step.item.source, "kinds": list(step.item.kinds), **each}
+            for step, each in zip(to_do.steps, steps, strict=True)
+        ]
+        document = {"plan": to_do.plan, "steps": named, "convergence": convergence_json(found)}
 
     def lines(_: bool) -> Iterator[Sequence[Span]]:
-        if written is not None:
-            yield (f"Rolled back to {step.name}: this is revision {number} ({shortened(written.version)}).",)
+        for step in to_do.steps:
+            made = written.get(step.item.source)
+            kinds = f"{', '.join(step.item.kinds)}: " if to_do.plan else ""
+            if made is not None:
+                yield (
+                    f"{kinds}Rolled back to {step.name}: this is revision {step.number} ({shortened(made.version)}).",
+                )
+            elif written:
+                yield (f"{kinds}not rolled back",)
 
-    return View(document=document, items=[document], names=[written.version] if written else [], lines=lines)
+    return View(document=document, items=steps, names=[each.version for each in written.values()], lines=lines)
+
+
+def _document(step: Step, written: Written | None) -> dict[str, Any]:
+    return {
+        "written": written is not None,
+        "number": step.number if written else None,
+        "version": written.version if written else step.standing.version,
+        "restores": step.target.version or None,
+        "rollbackOf": step.standing.version if written else None,
+        "changes": [change for each in step.difference.changes.values() for change in each],
+    }

@@ -19,7 +19,7 @@ from sentinel_core.cli.text import plural
 
 if TYPE_CHECKING:
     from sentinel_core.cli.output import View
-    from sentinel_core.datasources.contract import Item, Readable
+    from sentinel_core.datasources.contract import Readable, Written
     from sentinel_core.publishing import Outcome
     from sentinel_core.publishing.convergence import Convergence, Fleet, Target
     from sentinel_core.status_file import Status
@@ -117,9 +117,16 @@ class Waiting:
             targets += self._targets(step.source, step.texts, step.digests, outcome.version, every=stood_already)
         return self.until(targets)
 
-    def for_revision(self, item: Item, texts: Any, digests: Mapping[str, str], version: str) -> Convergence:
-        """Until the kinds of one written revision run that were others before."""
-        return self.until(self._targets(item.source, texts, digests, version))
+    def for_revisions(self, written: Iterable[tuple[str, Written, Mapping[str, str]]]) -> Convergence:
+        """Until the kinds of written revisions run that were others before: of each the source of its item and the
+        digests."""
+        return self.until(
+            [
+                target
+                for source, made, digests in written
+                for target in self._targets(source, made.texts, digests, made.version)
+            ]
+        )
 
     def _targets(
         self, source: str, texts: Any, digests: Mapping[str, str], version: str | None, *, every: bool = False

@@ -6,7 +6,7 @@ A digest is under quarantine until somebody releases it by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -91,15 +91,26 @@ def add(source: Readable, item: Item, found: Sequence[Quarantined]) -> list[Quar
     return added
 
 
-def release(source: Readable, item: Item, digest: str, why: str, *, by: str | None, at: datetime) -> list[Quarantined]:
-    """Lets rules be published again, named by the beginning of their digest; returns them. Who and why is kept. Raises
-    DatasourceError."""
+def release(
+    source: Readable,
+    item: Item,
+    digest: str,
+    why: str,
+    *,
+    by: str | None,
+    at: datetime,
+    kinds: Collection[Kind] | None = None,
+) -> list[Quarantined]:
+    """Lets rules be published again, named by the beginning of their digest, and of these kinds alone where some are
+    given; returns them. Who and why is kept. Raises DatasourceError."""
     if not isinstance(source, HasNotes):
         return []
     ended: list[Quarantined] = []
 
     def shrunk(stands: Note) -> Note:
-        ended[:] = [each for each in stands.held if each.digest.startswith(digest)]
+        ended[:] = [
+            each for each in stands.held if each.digest.startswith(digest) and (kinds is None or each.kind in kinds)
+        ]
         told = (*stands.released, *(Released(each, at, by, why) for each in ended))
         return Note(tuple(each for each in stands.held if each not in ended), told[-_MOST_RELEASED:])
 

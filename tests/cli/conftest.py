@@ -273,6 +273,11 @@ def shop(request: pytest.FixtureRequest, here: Path, sentinelctl: Run) -> Shop:
 
 def shop_with(name: str, here: Path, run: Run) -> Shop:
     """With a store of that sort."""
+    return Shop(here, new_store(name, here), run)
+
+
+def new_store(name: str, here: Path) -> str:
+    """The URI of an empty store of that sort."""
     own = here.parent.name
     if name == "etcd":
         etcd.needed()
@@ -291,7 +296,7 @@ def shop_with(name: str, here: Path, run: Run) -> Shop:
         store = f"file://{here}/lists?format=json"
     else:
         store = f"file://{here}/live.yaml"
-    return Shop(here, store, run)
+    return store
 
 
 @pytest.fixture

@@ -336,6 +336,20 @@ def test_a_look_at_a_store_that_is_down_ends_as_other_commands_do(plain: Shop) -
     assert "next: sentinelctl doctor" in down.err
 
 
+def test_only_the_kind_that_is_named_is_released_from_a_document(project: Project, sentinelctl: Run) -> None:
+    source = datasources.open(f"git+file://{project.repo}?ref=main&path=sentinel-rules.yaml")
+    (item,) = source.items(KINDS)
+    digest = "0123456789ab" * 5  # of no rules at all every kind has the same
+    add(source, item, [Quarantined(kind, digest, "1", DURING, "chen", "queues grew") for kind in ("flow", "degrade")])
+    shown = json.loads(ok(sentinelctl("rules", "quarantine", "--kind", "flow", "-o", "json")).out)["quarantined"]
+    assert [each["kind"] for each in shown] == ["flow"]
+    line = ["rules", "release", digest, "--reason", "mended", "--yes", "--kind"]
+    assert "Released: 1." in ok(sentinelctl(*line, "degrade")).err
+    assert [each.kind for each in quarantined(source, item)] == ["flow"]
+    none = sentinelctl(*line, "system")
+    assert (none.code, "nothing under quarantine of system begins with" in none.err) == (Exit.USAGE, True)
+
+
 def test_a_rollback_that_fails_leaves_what_was_under_quarantine_before(project: Project, sentinelctl: Run) -> None:
     source = datasources.open(f"git+file://{project.repo}?ref=main&path=sentinel-rules.yaml")
     (item,) = source.items(KINDS)

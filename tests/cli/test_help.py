@@ -178,6 +178,7 @@ ENDS_WITH = {
     "lock release": 64,
     "lock break": 64,
     "rules rollback --lock": 5,
+    "rules rollback --plan": 64,
     "biz": 78,
 }
 """Where an example names something that is not there; all others do what they say."""

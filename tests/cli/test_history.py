@@ -120,7 +120,9 @@ def test_a_file_whose_audit_store_does_not_answer_has_no_numbers(here: Path, sen
     assert "let audit.store in sentinel.yaml name one that answers" in ended.err
 
 
-@pytest.mark.parametrize("line", [("history",), ("rollback", "--yes"), ("show", "history:1")])
+@pytest.mark.parametrize(
+    "line", [("history", "--before", "2"), ("rollback", "--to", "1", "--yes"), ("show", "history:1")]
+)
 def test_a_store_that_keeps_every_kind_by_itself_wants_to_know_which(
     here: Path, sentinelctl: Run, line: tuple[str, ...]
 ) -> None:
@@ -139,11 +141,23 @@ def test_each_revision_tells_who_ran_it_and_when(project: Project, sentinelctl: 
         "first": "2026-11-25T14:00:00+00:00",
         "last": "2026-11-25T14:00:01+00:00",
         "rejected": [],
+        "rejectedAt": None,
     }
     ended = ok(sentinelctl("rules", "history"))
     assert "audit" not in ended.err
     assert re.search(r"^3 +[-\d]+ [:\d]+ [+-]\d\d:\d\d +Ada .*  2 +Raise it again$", ended.out, re.MULTILINE)
     assert "pod-1, pod-2" in ok(sentinelctl("rules", "history", "-o", "wide")).out
+
+
+def test_who_ran_what_was_purged_is_not_known(project: Project, sentinelctl: Run) -> None:
+    tell(project)
+    line = ("audit", "purge", "--to", "segments", "--before")
+    ok(sentinelctl(*line, (NOON + timedelta(days=1)).isoformat(), "--yes"))  # after the events, before the commits
+    assert {each["ran"] and len(each["ran"]["instances"]) for each in listed(sentinelctl)} == {0}
+    with closing(SqliteStore(project.folder / ".sentinel" / "audit.db")) as store:
+        store.ingest([Event("later", "/prod/x", "sentinel.rules.changed.v1", "flow", datetime.now(UTC), b"{}")])
+    ok(sentinelctl(*line, datetime.now(UTC).isoformat(), "--yes"))
+    assert {each["ran"] for each in listed(sentinelctl)} == {None}
 
 
 def test_who_refused_a_revision_is_named(project: Project, sentinelctl: Run) -> None:
@@ -164,7 +178,8 @@ def test_who_refused_a_revision_is_named(project: Project, sentinelctl: Run) -> 
                     )
                 ]
             )
-    assert listed(sentinelctl)[0]["ran"]["rejected"] == ["pod-3", "pod-4"]
+    refused = listed(sentinelctl)[0]["ran"]
+    assert (refused["rejected"], refused["rejectedAt"]) == (["pod-3", "pod-4"], NOON.isoformat())
     assert "2, 2 refused it" in ok(sentinelctl("rules", "history")).out
 
 

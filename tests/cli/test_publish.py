@@ -30,6 +30,7 @@ def test_a_plan_is_reviewed_and_applied_exactly(shop: Shop) -> None:
     assert shop.standing()["count"] == 20
     again = ok(shop.run("rules", "apply", "release.plan", "--yes"))
     assert "already there" in again.out
+    assert again.err == "Nothing to do: this plan is applied already.\n"
     assert "Nothing to do" in ok(shop.run("rules", "plan")).err
 
 
@@ -236,6 +237,24 @@ def test_a_dry_run_says_that_a_plan_is_stale(plain: Shop) -> None:
     plain.commit(25, "Raise it")
     ok(plain.run("rules", "publish", "--yes"))
     assert plain.run("rules", "apply", "x.plan", "--dry-run").code == Exit.CONFLICT
+
+
+def test_a_stale_plan_is_refused_before_anybody_is_asked(plain: Shop) -> None:
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    plain.commit(25, "Raise it")
+    ok(plain.run("rules", "publish", "--yes"))
+    ended = plain.run("rules", "apply", "x.plan")  # without --yes: a question would end it with 64
+    assert ended.code == Exit.CONFLICT
+    assert ended.err.startswith("error: the store has changed since the plan was made")
+
+
+def test_a_plan_that_is_applied_already_asks_nothing(plain: Shop) -> None:
+    ok(plain.run("rules", "plan", "-o", "x.plan"))
+    ok(plain.run("rules", "publish", "--yes"))
+    for dry in ([], ["--dry-run"]):
+        ended = ok(plain.run("rules", "apply", "x.plan", "-o", "json", *dry))
+        assert json.loads(ended.out)["steps"][0]["state"] == "already there"
+        assert "applied already" in ended.err
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "\t"])
