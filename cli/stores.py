@@ -98,6 +98,6 @@ def present(reading: Reading, source: Readable) -> Revision:
     if isinstance(reading, Absent):
         raise CommandError(
             f"{source.uri} holds no rules ({reading.reason})",
-            next_step=f"check the {where_to_look(source)} of the store with: sentinelctl doctor",
+            next_step=reading.next_step or f"check the {where_to_look(source)} of the store with: sentinelctl doctor",
         )
     return reading

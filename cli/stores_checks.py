@@ -37,6 +37,7 @@ from sentinel_core.datasources.contract import (
     Writable,
 )
 from sentinel_core.datasources.last_good import LastGood
+from sentinel_core.datasources.provenance import trouble_beside
 from sentinel_core.following import Store, check_distinct
 from sentinel_core.masking import mask_text
 from sentinel_core.rules import Revision, RuleRejected, parse_revision
@@ -118,9 +119,20 @@ def _look(asked: _Asked) -> Check:
         version = ", ".join(dict.fromkeys(versions))
         since = f", of {age(old)} ago" if (old := _age(found).get("datedSecondsAgo", -1.0)) >= 0 else ""
         text = f"{source.uri}: {took_ms:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}{since}"
-        check = Check(name, "ok", text)
+        check = _with_provenance(source, found, Check(name, "ok", text))
     check = replace(check, facts={"tookMs": round(took_ms, 1), "mayRead": True, **_age(found)})
     return dated_ahead(_with_condition(source, found[0][0], check), _newest(found))
+
+
+def _with_provenance(source: Readable, found: Sequence[tuple[Item, Reading]], check: Check) -> Check:
+    """A warning where what tells whose the rules are cannot be read."""
+    troubles = [trouble_beside(source, item) for item, reading in found if not isinstance(reading, Absent)]
+    trouble = next((each for each in troubles if each is not None), None)
+    if trouble is None:
+        return check
+    return warned(
+        check, f"{check.what}; whose they are is not known: {first_line(trouble)}", "mend it, or publish again"
+    )
 
 
 def _newest(found: Sequence[tuple[Item, Reading]]) -> datetime | None:
@@ -136,12 +148,14 @@ def _age(found: Sequence[tuple[Item, Reading]]) -> dict[str, float]:
 
 
 def _holding_nothing(name: str, source: Readable, found: Sequence[tuple[Item, Reading]], took_ms: float) -> Check:
-    reasons = "; ".join(dict.fromkeys(reading.reason for _, reading in found if isinstance(reading, Absent)))
+    absent = [reading for _, reading in found if isinstance(reading, Absent)]
+    reasons = "; ".join(dict.fromkeys(each.reason for each in absent))
     text = f"{source.uri}: reached in {took_ms:.0f} ms, but it holds no rules ({reasons})"
     step = f"check its {where_to_look(source)}"
     if name == "store" and isinstance(source, Writable):
         step += "; where it is new: sentinelctl rules publish    (writes what was committed)"
-    return Check(name, "warn", text, step)
+    known = next((each.next_step for each in absent if each.next_step), None)
+    return Check(name, "warn", text, known or step)
 
 
 def _behind(item: Item, reading: Revision, last_good: LastGood) -> str:

@@ -65,6 +65,8 @@ class Absent:
     reason: str
     """`missing` or `deleted`, with the store's words."""
     version: str = ""
+    next_step: str = ""
+    """What to do about it, where the store knows."""
 
 
 def note_conflict(item: Item, name: str) -> SourceConflict:

@@ -7,20 +7,23 @@ the file has been quiet for a while.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sentinel_core.datasources import beside
 from sentinel_core.datasources.atomic import exclusive, replace_file, sync_folder
 from sentinel_core.datasources.contract import (
     Absent,
     Condition,
+    DatasourceError,
     Item,
     Reading,
     SourceConflict,
@@ -42,6 +45,8 @@ from sentinel_core.locks import renew_lock_after_fork
 from sentinel_core.rules import Kind, Provenance, Revision, SourceText, content_digest
 from sentinel_core.rules.overlay import FOLDER as OVERLAYS
 
+_log = logging.getLogger("sentinel.datasources")
+
 _QUIET_S = 0.012
 _QUIET_UNTOLD_S = 0.15
 """Age that a change must have where the kernel does not tell when a writer has closed."""
@@ -49,8 +54,6 @@ _OPEN_WRITER_S = 2.0
 """A writer is waited for so long after its last write, and while it goes on writing so long in all …"""
 _RESTLESS_S = 3.0
 """… then it is said that the file is being written, and the rest of it is waited for by the loop."""
-_NOTE_BYTES = 2**20
-"""Read of a note at most."""
 _TURN_S = 0.01
 
 _Stamp = tuple[str, int, int, int, int, int]
@@ -116,6 +119,8 @@ class FileSource:
         """By item: how it looked from outside when it was last returned."""
         self._told: dict[str, _Told] = {}
         """By item, while its watch runs on inotify."""
+        self._untold: dict[str, str] = {}
+        """By item: why it was not known whose its rules are."""
 
     @property
     def uri(self) -> str:
@@ -147,11 +152,24 @@ class FileSource:
         with self._lock:
             self._returned[item.key] = look
         if not texts:
-            return Absent(
-                f"{item.key} is missing" if not Path(item.key).is_dir() else f"{item.key} holds no rule files"
-            )
-        provenance = Provenance(channel="file", published_at=datetime.fromtimestamp(look.changed_ns / 1e9, UTC))
+            return beside.absent(Path(item.key))
+        provenance = self._provenance(item, look, texts)
         return Revision(texts, item.source, _version(look, texts), provenance, observed=True)
+
+    def _provenance(self, item: Item, look: _Look, texts: Sequence[SourceText]) -> Provenance:
+        """What tells of them may be damaged: the rules count all the same."""
+        changed, trouble = datetime.fromtimestamp(look.changed_ns / 1e9, UTC), ""
+        found = Provenance(channel="file")
+        try:
+            found = beside.provenance_of(Path(item.key), texts) or found
+        except DatasourceError as error:
+            found, trouble = Provenance(), str(error)
+        with self._lock:
+            is_news = trouble != self._untold.get(item.key, "")
+            self._untold[item.key] = trouble
+        if trouble and is_news:
+            _log.warning("whose the rules are is not known: %s", trouble)
+        return replace(found, published_at=found.published_at or changed)
 
     def _settled(self, item: Item) -> tuple[_Look, tuple[SourceText, ...]]:
         """Waits until no writer is at it, then reads; again, when something changed from before the read until after
@@ -293,29 +311,22 @@ class FileSource:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def write(
-        self,
-        item: Item,
-        texts: Sequence[SourceText],
-        *,
-        expected: str | None,
-        provenance: Provenance,  # noqa: ARG002 - a file has no place for it
+        self, item: Item, texts: Sequence[SourceText], *, expected: str | None, provenance: Provenance
     ) -> Written:
-        """Each file is replaced in one step and keeps its mode; in a folder, files that are not among `texts` are
-        removed. Several files are replaced one after the other: readers may see the steps. A file has no place for
-        provenance."""
+        """First the provenance, to which the time is added. Then each file is replaced in one step and keeps its mode;
+        in a folder, files that are not among `texts` are removed. Several files are replaced one after the other:
+        readers may see the steps."""
         path = Path(os.path.realpath(item.key))
         files = self._targets(path, texts)
         _check_folder(path.parent)
+        provenance = replace(provenance, published_at=provenance.published_at or self._now())
+        named = [SourceText(str(file), text.content, self._layout.format) for file, text in files.items()]
+        told = beside.document(path, named, item.kinds, provenance) if named else None
         try:
             with exclusive(path.parent):
                 self._check_expected(item, expected)
-                for file, text in files.items():
-                    file.parent.mkdir(exist_ok=True)
-                    replace_file(file, text.content, mode=_mode(file))
-                if path.is_dir():
-                    for file in {path / stamp[0] for stamp in self._look(path).stamps} - files.keys():
-                        file.unlink()
-                        sync_folder(file.parent)
+                with beside.telling(path, told, _mode(next(iter(files), path))):
+                    self._replace(path, files)
                 written = self._read(item, self._at_once)
         except PermissionError as error:
             raise SourceDenied(f"{error.filename}: {error.strerror}; let this user write there") from error
@@ -324,6 +335,15 @@ class FileSource:
         if isinstance(written, Absent):
             return Written(written.version, ())
         return Written(written.version, written.texts)
+
+    def _replace(self, path: Path, files: Mapping[Path, SourceText]) -> None:
+        for file, text in files.items():
+            file.parent.mkdir(exist_ok=True)
+            replace_file(file, text.content, mode=_mode(file))
+        if path.is_dir():
+            for file in {path / stamp[0] for stamp in self._look(path).stamps} - files.keys():
+                file.unlink()
+                sync_folder(file.parent)
 
     def _targets(self, path: Path, texts: Sequence[SourceText]) -> dict[Path, SourceText]:
         if path.is_dir():
@@ -337,18 +357,10 @@ class FileSource:
 
     def note(self, item: Item, name: str) -> bytes | None:
         """In a hidden file beside the file or folder."""
-        place = _note_place(Path(os.path.realpath(item.key)), name)
-        try:
-            if not stat.S_ISREG(place.stat().st_mode):
-                raise SourceMisconfigured(f"{place} is no file; remove it")
-            return place.read_bytes()[:_NOTE_BYTES]
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise SourceUnavailable(f"{place}: {error.strerror}") from error
+        return beside.read(beside.place(Path(item.key), name))
 
     def write_note(self, item: Item, name: str, content: bytes, *, expected: bytes | None, why: str) -> None:  # noqa: ARG002 - a file has no place for it
-        place = _note_place(Path(os.path.realpath(item.key)), name)
+        place = beside.place(Path(item.key), name)
         _check_folder(place.parent)
         try:
             with exclusive(place.parent):
@@ -406,11 +418,6 @@ def _mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
         return 0o644
-
-
-def _note_place(path: Path, name: str) -> Path:
-    """Never in a folder of rules, whose version a new file would change."""
-    return path.with_name(f".{path.name}.{name}")
 
 
 def _check_folder(folder: Path) -> None:

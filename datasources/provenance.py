@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sentinel_core.datasources.contract import (
+    DatasourceError,
+    HasNotes,
+    Item,
+    NotesInHistory,
+    Readable,
+    SourceMisconfigured,
+)
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, SourceText, parse_revision
 
 FORMAT_VERSION = 1
+NAME = "provenance"
+"""Of the note that it is, in stores that keep it in one."""
 _TEXTS = {
     "commitHash": "commit_hash",
     "author": "author",
@@ -25,21 +35,29 @@ _TEXTS = {
 _TIMES = {"committedAt": "committed_at", "publishedAt": "published_at"}
 _LONGEST = 16 * 1024
 """Characters of a text: what is longer would go into each event and each status."""
+_MOST_KINDS = 100
 
 
 def rules_digest(texts: Sequence[SourceText], kind: Kind) -> str | None:
     """SHA-256 (hex) of the canonical rules of one kind; None for a text that holds no valid ones."""
+    return rules_digests(texts, (kind,)).get(kind)
+
+
+def rules_digests(texts: Sequence[SourceText], kinds: Sequence[Kind]) -> dict[Kind, str]:
+    """The same by kind, of those that the texts carry; nothing where they are not valid."""
     try:
-        found = parse_revision(Revision(tuple(texts), "", ""), (kind,)).get(kind)
+        found = parse_revision(Revision(tuple(texts), "", ""), kinds)
     except RuleRejected:
-        return None
-    return found.digest if found is not None else None
+        return {}
+    return {kind: rules.digest for kind, rules in found.items()}
 
 
-def encode(provenance: Provenance, digest: str | None) -> bytes:
-    """`digest` is that of the content beside it (`rules_digest`)."""
+def encode(provenance: Provenance, digest: str | None, rules: Mapping[Kind, str] | None = None) -> bytes:
+    """`digest` is that of the content beside it (`rules_digest`, for a list); `rules` are those of the rules that it
+    holds, for a store that remembers nothing else of them. Texts that are too long are cut."""
     document: dict[str, Any] = {"formatVersion": FORMAT_VERSION, "digest": digest}
-    document |= {name: getattr(provenance, field) for name, field in _TEXTS.items()}
+    document |= {} if rules is None else {"rules": dict(rules)}
+    document |= {name: _cut(getattr(provenance, field)) for name, field in _TEXTS.items()}
     for name, field in _TIMES.items():
         moment: datetime | None = getattr(provenance, field)
         document[name] = moment.isoformat() if moment else None
@@ -50,22 +68,51 @@ def encode(provenance: Provenance, digest: str | None) -> bytes:
 def decode(content: bytes) -> tuple[Provenance, str | None] | None:
     """The provenance, and the digest that the content beside it must have. None for what is none: whatever somebody
     wrote there, it must not keep rules from being read."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
+    document = _document(content)
+    if document is None:
         return None
     fields = {field: text for name, field in _TEXTS.items() if (text := _text(document, name)) is not None}
     times = {field: moment for name, field in _TIMES.items() if (moment := _time(document, name)) is not None}
     return Provenance(**fields, **times), _text(document, "digest")  # type: ignore[arg-type]  # by names, each its type
 
 
+def rules_of(content: bytes) -> dict[Kind, str]:
+    """The digests of the rules that were written with it; nothing where it does not tell."""
+    rules = (_document(content) or {}).get("rules")
+    if not isinstance(rules, dict) or len(rules) > _MOST_KINDS:
+        return {}
+    return {kind: digest for kind, digest in rules.items() if isinstance(digest, str)}
+
+
+def trouble_beside(source: Readable, item: Item) -> DatasourceError | None:
+    """Why it cannot be told whose an item's rules are, although something stands beside them. None where all is well,
+    and for stores that have commits."""
+    if not isinstance(source, HasNotes) or isinstance(source, NotesInHistory):
+        return None
+    try:
+        content = source.note(item, NAME)
+    except DatasourceError as error:
+        return error
+    if content is None or _document(content) is not None:
+        return None
+    return SourceMisconfigured(f"the {NAME} of {item.key} is damaged")
+
+
+def _document(content: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _text(document: Mapping[str, Any], name: str) -> str | None:
     value = document.get(name)
-    if not isinstance(value, str) or not value:
-        return None
-    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    return _cut(value) if isinstance(value, str) and value else None
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _time(document: Mapping[str, Any], name: str) -> datetime | None:

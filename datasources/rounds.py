@@ -237,7 +237,7 @@ def words(error: BaseException) -> str:
 
 def _emptiness(reading: Reading) -> str:
     if isinstance(reading, Absent):
-        return f"nothing stands there ({reading.reason})"
+        return f"nothing stands there ({'; '.join(filter(None, (reading.reason, reading.next_step)))})"
     blank = next((text.name for text in reading.texts if is_blank(text.content)), "the content")
     return f"{blank} is blank"
 

@@ -271,8 +271,6 @@ def check_guards(app: App, proposal: Proposal, *, later: bool = False) -> None:
         app.out.say(f"note: {note}")
     for each in proposal.overruled:
         app.out.say(f"guard {each.guard} is overruled: {each.text}")
-    if proposal.overruled and proposal.plan.store.startswith("file:"):
-        app.out.say("note: a file keeps neither this nor the reason; Git, etcd and Nacos do")
     if against := proposal.refusals if later else proposal.objections:
         raise refused(against, proposal.plan.store)
     for each in proposal.freezes:
@@ -293,8 +291,7 @@ def overruled_by(objections: Sequence[Objection], store: str, command: str = "")
     typed."""
     flags = " ".join(filter(None, (command, flags_for(objections))))
     is_overruled = any(each.guard != "quarantine" for each in objections)
-    kept = "a file keeps no reason" if store.startswith("file:") else "the reason is kept with the rules"
-    steps = [f'if it is meant: {flags} --reason "why"    ({kept})'] if is_overruled else []
+    steps = [f'if it is meant: {flags} --reason "why"    (the reason is kept with the rules)'] if is_overruled else []
     steps += [
         f'sentinelctl rules release {digest[:12]} --store {shlex.quote(store)} --reason "why"    (lets them come back)'
         for digest in dict.fromkeys(each.digest for each in objections if each.digest)

@@ -14,9 +14,15 @@ from sentinel_core.publishing.carry_out import items_of
 from sentinel_core.publishing.checks import Check, CheckContext, ask, installed
 from sentinel_core.publishing.plan import Plan, Step, plan_id
 from sentinel_core.publishing.quarantine import quarantined
-from sentinel_core.publishing.running import Older, Remembers, last_published, newest_valid, store_remembers
+from sentinel_core.publishing.running import (
+    Older,
+    Remembers,
+    last_published,
+    newest_valid,
+    store_remembers,
+    told_beside,
+)
 from sentinel_core.publishing.standing import changes_between, digests_of, sets_of
-from sentinel_core.publishing.sync_note import remembered
 from sentinel_core.rules import (
     KINDS,
     Kind,
@@ -127,7 +133,7 @@ def make_plan(
         runs = dict(standing or {})
         if missing := [kind for kind in kinds if kind not in runs]:
             known = newest_valid(remembers(item), item.kinds, missing)
-            if known is not None or standing is None or remembered(source, item):
+            if known is not None or standing is None or told_beside(source, item):
                 older[item.source] = known
             runs = {**(known.sets if known is not None else {}), **runs}
         stands |= runs
@@ -141,7 +147,7 @@ def make_plan(
             back += again
             changed |= sets
             if item.source in older and older[item.source] is None and len(again) < len(sets):
-                found.append(_unknown(item))
+                found.append(_unknown(item, reading))
             found += _foreign(item, reading, environment)
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
@@ -302,11 +308,14 @@ def _foreign(item: Item, reading: Reading, environment: str) -> list[Objection]:
     return [Objection("environment", item.kinds[0] if len(item.kinds) == 1 else None, text)]
 
 
-def _unknown(item: Item) -> Objection:
-    """Without it a text that is not valid would be a way around the guards: it loses nothing and changes nothing."""
+def _unknown(item: Item, reading: Reading) -> Objection:
+    """Without it a text that is not valid, or gone, would be a way around the guards: it loses nothing and changes
+    nothing."""
+    is_there = isinstance(reading, Revision)
+    what = f"what {'stands' if is_there else 'was published'} at {item.source}"
     text = (
-        f"what stands at {item.source} are no valid rules, and nobody remembers those that engines run in their "
-        "place: nothing can be compared"
+        f"{what} {'are no valid rules' if is_there else 'is gone'}, and nobody remembers those that engines run in "
+        "their place: nothing can be compared"
     )
     return Objection("unknown", item.kinds[0] if len(item.kinds) == 1 else None, text)
 

@@ -4,13 +4,15 @@ they keep what was valid last. And what was published last, which an edit by han
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from sentinel_core.datasources.contract import DatasourceError, HasHistory, Item, Readable, Reading
+from sentinel_core.datasources.contract import DatasourceError, HasHistory, HasNotes, Item, Readable, Reading
+from sentinel_core.datasources.provenance import NAME, decode, rules_of
 from sentinel_core.publishing.standing import digests_of, sets_of
 from sentinel_core.publishing.sync_note import remembered
-from sentinel_core.rules import Kind, Revision, RuleSet
+from sentinel_core.rules import Kind, Provenance, Revision, RuleSet
 
 Remembers = Callable[[Item], Iterable[Revision]]
 """The revisions of an item that are known, newest first; none where nobody remembers any."""
@@ -63,14 +65,31 @@ def store_remembers(source: Readable) -> Remembers:
 
 def last_published(source: Readable, reading: Reading, item: Item, remembers: Remembers) -> Mapping[Kind, str]:
     """Digests of the rules that were published last, where somebody has edited, deleted or broken them since; nothing
-    where what stands was published. A store without provenance has the note of a synchronisation. Raises
+    where what stands was published. A store without history has what it keeps beside the rules. Raises
     DatasourceError."""
     if isinstance(reading, Revision) and _is_published(reading):
         return {}
     found = next((each for each in islice(remembers(item), _FIRST) if _is_published(each)), None)
-    return digests_of(sets_of(found, item.kinds)) if found is not None else remembered(source, item) or {}
+    return digests_of(sets_of(found, item.kinds)) if found is not None else told_beside(source, item)
+
+
+def told_beside(source: Readable, item: Item) -> Mapping[Kind, str]:
+    """Digests of the rules that were published last, as the store's notes tell, whatever stands there now: the
+    provenance of a store without history, or what a synchronisation has noted. Raises DatasourceError."""
+    content = None
+    if isinstance(source, HasNotes) and not isinstance(source, HasHistory):
+        with suppress(DatasourceError):  # what is damaged tells nothing, and is replaced by what is published
+            content = source.note(item, NAME)
+    told = decode(content) if content is not None else None
+    if content is not None and told is not None and _guarded(told[0]):
+        return rules_of(content)
+    return remembered(source, item) or {}
 
 
 def _is_published(revision: Revision) -> bool:
-    """Whether it was written by a plan or a rollback, which are what guards have seen."""
-    return revision.provenance.plan_id is not None or revision.provenance.rollback_of is not None
+    return _guarded(revision.provenance)
+
+
+def _guarded(provenance: Provenance) -> bool:
+    """Whether it is of a plan or a rollback, which are what guards have seen."""
+    return provenance.plan_id is not None or provenance.rollback_of is not None

@@ -308,7 +308,3 @@ def plain(here: Path, sentinelctl: Run) -> Shop:
 def ok(ended: Ended) -> Ended:
     assert ended.code == 0, ended.err
     return ended
-
-
-def has_provenance(shop: Shop) -> bool:
-    return not shop.store.startswith("file")

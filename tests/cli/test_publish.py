@@ -15,7 +15,7 @@ from sentinel_core.publishing import PlanStale, carry_out, make_plan
 from sentinel_core.publishing.make import Wanted
 from sentinel_core.rules import Provenance, parse_rules
 from sentinel_core.settings import Guards
-from tests.cli.conftest import RULES, Project, Run, Shop, git, has_provenance, ok
+from tests.cli.conftest import RULES, Project, Run, Shop, git, ok
 from tests.services import etcd
 
 
@@ -39,10 +39,9 @@ def test_publishing_tells_the_store_who_committed_and_why(shop: Shop) -> None:
     ok(shop.run("rules", "publish", "--yes"))
     found = shop.standing()
     assert found["count"] == 21
-    if has_provenance(shop):
-        assert found["author"] == "Ada Example <ada@example.org>"
-        assert found["reason"] == "sale"
-    if shop.store.startswith(("etcd", "nacos")):
+    assert found["author"] == "Ada Example <ada@example.org>"
+    assert found["reason"] == "sale"
+    if not shop.store.startswith("git"):  # which is told by a commit of its own
         assert (found["commitHash"], found["channel"]) == (commit, "git")
 
 
@@ -72,8 +71,7 @@ def test_a_guard_refuses_and_is_overruled_with_a_reason_that_is_kept(shop: Shop)
     assert "guard jump is overruled" in done.err
     found = shop.standing()
     assert found["count"] == 500
-    if has_provenance(shop):
-        assert found["reason"] == "load test (overruled: jump)"
+    assert found["reason"] == "load test (overruled: jump)"
 
 
 def test_a_check_that_is_not_installed_cannot_be_overruled(plain: Shop) -> None:
@@ -86,11 +84,9 @@ def test_a_check_that_is_not_installed_cannot_be_overruled(plain: Shop) -> None:
 def test_a_flag_that_was_not_needed_has_overruled_nothing(shop: Shop) -> None:
     ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--allow-shrink", "--reason", "just in case"))
     shop.commit(500, "Open the gates")
-    if has_provenance(shop):
-        assert shop.standing()["reason"] == "just in case"
+    assert shop.standing()["reason"] == "just in case"
     ok(shop.run("rules", "publish", "--yes", "--allow-jump", "--allow-shrink", "--reason", "load test"))
-    if has_provenance(shop):
-        assert shop.standing()["reason"] == "load test (overruled: jump)"
+    assert shop.standing()["reason"] == "load test (overruled: jump)"
 
 
 def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
@@ -104,15 +100,14 @@ def test_drift_tells_what_was_changed_by_whom(shop: Shop) -> None:
     (difference,) = json.loads(found.out)["differences"]
     assert (difference["direction"], difference["field"]) == ("changed", "count")
     assert (difference["git"], difference["store"]) == (20, 25)
-    if has_provenance(shop):
-        assert difference["owner"]["reason"] == "incident"
-        assert difference["owner"]["channel"] == "cli"
+    assert difference["owner"]["reason"] == "incident"
+    assert difference["owner"]["channel"] == "cli"
     assert commit[:12] in json.loads(found.out)["git"]
 
 
 def test_what_was_rolled_back_does_not_come_back_until_it_is_released(shop: Shop) -> None:
     if shop.store.startswith("file"):
-        pytest.skip("a file keeps no history, so nothing can be rolled back")
+        pytest.skip("a file keeps no history: the audit store has it, see test_files.py")
     ok(shop.run("rules", "publish", "--yes"))
     bad = shop.commit(25, "Raise it")
     ok(shop.run("rules", "publish", "--yes"))
@@ -408,10 +403,9 @@ def test_an_edit_in_the_store_comes_back_as_a_commit(shop: Shop) -> None:
         "+  - {resource: payment_invoke, grade: qps, count: 25}",
     ]
     assert ok(shop.run("rules", "drift")).out == ""
-    if has_provenance(shop):
-        message = git(shop.here, "show", "-s", "--format=%b")
-        assert "(cli)" in message
-        assert "as the store says: incident" in message
+    message = git(shop.here, "show", "-s", "--format=%b")
+    assert "(cli)" in message
+    assert "as the store says: incident" in message
 
 
 def test_what_no_repetition_mends_is_not_to_be_repeated(here: Path, sentinelctl: Run) -> None:

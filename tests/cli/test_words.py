@@ -1,4 +1,4 @@
-"""What is said where nothing else tells: what a file does not keep, what to type next, whose revision is shown."""
+"""What is said where nothing else tells: what to type next, whose revision is shown."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ from pathlib import Path
 
 from sentinel_core.cli.exits import Exit
 from tests.cli.conftest import RULES, Run, Shop, ok, shop_with
-
-
-def test_a_file_keeps_no_reason_and_that_is_said(plain: Shop) -> None:
-    ok(plain.run("rules", "publish", "--yes"))
-    plain.commit(500, "Open the gates")
-    assert '--allow-jump --reason "why"    (a file keeps no reason)' in plain.run("rules", "publish", "--yes").err
-    done = ok(plain.run("rules", "publish", "--yes", "--allow-jump", "--reason", "load test"))
-    assert "note: a file keeps neither this nor the reason" in done.err
 
 
 def test_a_dry_run_shows_the_plan_once(plain: Shop) -> None:

@@ -468,7 +468,7 @@ def test_a_write_to_a_folder_removes_files_that_are_not_among_the_texts(tmp_path
     source = FileSource(tmp_path)
     texts = [SourceText(str(tmp_path / "a.yaml"), B)]
     source.write(item_of(source), texts, expected=read(source).version, provenance=NOBODY)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "a.yaml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".provenance", "README.md", "a.yaml"]
 
 
 def test_one_file_does_not_take_two_texts(tmp_path: Path) -> None:

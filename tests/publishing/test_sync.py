@@ -103,9 +103,8 @@ def test_what_is_committed_is_published_with_its_author_and_once(repository: Rep
     assert standing(store) == [5]
     reading = store.read(store.items(["flow"])[0])
     assert isinstance(reading, Revision)
-    if reading.provenance.channel != "file":
-        assert reading.provenance.author == "Ada Example <ada@example.org>"
-        assert reading.provenance.commit_hash == repository.git("rev-parse", "HEAD")
+    assert reading.provenance.author == "Ada Example <ada@example.org>"
+    assert reading.provenance.commit_hash == repository.git("rev-parse", "HEAD")
     assert look().state == "in sync"
     repository.commit(RULES.replace("5", "7"), "Raise it")
     assert (look().state, standing(store)) == ("published", [7])
