@@ -20,7 +20,8 @@ def completion(app: App, shell: str) -> None:
     echo 'eval "$(sentinelctl completion zsh)"' >> ~/.zshrc
     sentinelctl completion fish > ~/.config/fish/completions/sentinelctl.fish
 
-    It completes commands, options, and values: resources, revisions, contexts, stores. Nothing waits for a server.
+    It completes commands, options, and whatever has a name: resources, revisions, contexts, locks, events. A server is
+    waited for a second at most.
     """
     from sentinel_core.cli.main import PROGRAM, cli
 

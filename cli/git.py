@@ -42,16 +42,24 @@ def push_of(folder: Path, branch: str) -> str | None:
     return f"git -C {folder} push {'origin' if 'origin' in known else known[0]} {branch}"
 
 
-def references(top: Path) -> list[str]:
-    """Branches and tags, the newest first."""
-    told = _git("-C", str(top), "for-each-ref", "--sort=-committerdate", "--format=%(refname:short)", "--count=50")
-    return told.splitlines()
+def references(top: Path) -> list[tuple[str, str]]:
+    """Branches and tags, the newest first; each with who made what stands there, when, and its subject."""
+    form = f"%(refname:short)%09{_TOLD_OF_REF}"
+    return _pairs(_git("-C", str(top), "for-each-ref", "--sort=-committerdate", f"--format={form}", "--count=50"))
 
 
-def newest(top: Path, path: Path, count: int) -> list[tuple[str, str]]:
-    """The last commits that changed the path: twelve digits, and the subject."""
-    told = _git("-C", str(top), "log", f"-{count}", "--abbrev=12", "--format=%h %s", "--", str(path.resolve()))
-    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in told.splitlines()]
+def newest(top: Path, path: str, count: int) -> list[tuple[str, str]]:
+    """The last commits that changed the path, which is relative to `top`: twelve digits; who, when, and the subject."""
+    form = f"--format=%h%x09{_TOLD_OF_COMMIT}"
+    return _pairs(_git("-C", str(top), "log", f"-{count}", "--abbrev=12", form, "--", path))
+
+
+_TOLD_OF_COMMIT = "%an, %ar: %s"
+_TOLD_OF_REF = "%(authorname), %(committerdate:relative): %(subject)"
+
+
+def _pairs(told: str) -> list[tuple[str, str]]:
+    return [(line.partition("\t")[0], line.partition("\t")[2].lstrip(", ")) for line in told.splitlines()]
 
 
 def _git(*arguments: str) -> str:

@@ -35,6 +35,24 @@ _BASH = """\
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
+_FISH = """\
+function %(complete_func)s
+    set -l response (env %(complete_var)s=fish_complete COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -t) \\
+        %(prog_name)s)
+    for completion in $response
+        set -l metadata (string split --max 1 "," $completion)
+        switch $metadata[1]
+            case dir
+                __fish_complete_directories $metadata[2]
+            case file
+                __fish_complete_path $metadata[2]
+            case plain
+                echo $metadata[2]
+        end
+    end
+end
+complete --no-files --keep-order --command %(prog_name)s --arguments "(%(complete_func)s)"
+"""
 _ESCAPED = r"\\\1"
 _SPECIAL = re.compile(r"([^\w@%+=:,./^-])")
 _UNSAFE = re.compile(r"""^-|[$`"'\\!]""")
@@ -76,7 +94,7 @@ class Bash(_Quiet, BashComplete):
         breaks = os.environ.get("COMP_BREAKS", "")
         quoted = self._quote(self._line())
         at = 0 if quoted else max((incomplete.rfind(char) + 1 for char in ":=" if char in breaks), default=0)
-        lines = ["open,"] if all(item.value.endswith((":", "=")) for item in found if item.type == "plain") else []
+        lines = ["open,"] if all(item.value.endswith((":", "=", "/")) for item in found if item.type == "plain") else []
         for item in found:
             value = item.value if at == 0 or not item.value.startswith(incomplete[:at]) else item.value[at:]
             lines.append(f"{item.type},{value if quoted else _SPECIAL.sub(_ESCAPED, value)}")
@@ -106,7 +124,9 @@ class Zsh(_Quiet, ZshComplete):
 
 
 class Fish(_Quiet, FishComplete):
-    """As click has it."""
+    """Of click's own it differs in that the order is kept, and commas, too."""
+
+    source_template = _FISH
 
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": Zsh, "fish": Fish}
@@ -127,10 +147,13 @@ def item(value: str, text: str = "") -> CompletionItem[str]:
 
 
 def matching(items: Iterable[CompletionItem[str]], incomplete: str) -> list[CompletionItem[str]]:
-    """Those that go on as somebody has begun, each once, and that a shell can be told and takes for a word: names come
-    from rules and repositories of others, and what is put on the line is run."""
-    begun = (each for each in items if each.value.startswith(incomplete))
-    found = {each.value: each for each in begun if each.type != "plain" or _is_word(each.value)}
+    """Those that go on as somebody has begun, each once and with what is told of it, and that a shell can be told and
+    takes for a word: names come from rules and repositories of others, and what is put on the line is run."""
+    found: dict[str, CompletionItem[str]] = {}
+    for each in items:
+        is_fit = each.value.startswith(incomplete) and (each.type != "plain" or _is_word(each.value))
+        if is_fit and (each.value not in found or not found[each.value].help):
+            found[each.value] = each
     return list(found.values())
 
 

@@ -23,7 +23,7 @@ NOT_SETTINGS = {"SENTINEL_CONFIG", "SENTINEL_CONTEXT", "SENTINEL_PAGER", "SENTIN
 _CONTEXT_NAME = re.compile(r"\w[\w.@+-]*")
 
 Location = tuple[str, ...]
-_PATHS: tuple[Location, ...] = (
+PATHS: tuple[Location, ...] = (
     ("rules",),
     ("last_known_good",),
     ("status",),
@@ -81,7 +81,7 @@ def gather(model: type[Declared], config: Path | None, flags: Mapping[str, Any],
     project = settings_file(config)
     base = project.absolute().parent if project is not None else Path.cwd()
     for location, value in leaves(model):
-        if location in (*_PATHS, *_URIS):
+        if location in (*PATHS, *_URIS):
             found.merge(location, anchored(location, value, base), "default")
     if user_file().is_file():
         _read_file(model, user_file(), found)
@@ -123,7 +123,7 @@ def anchored(location: Location, value: object, base: Path) -> object:
         return tuple(anchored(location, each, base) for each in value)
     if not isinstance(value, str):
         return value
-    if location in _PATHS and value:
+    if location in PATHS and value:
         return str(base / Path(value).expanduser())
     return anchored_uri(value, base) if location in _URIS else value
 

@@ -20,7 +20,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from sentinel_core import set_default_engine
 from sentinel_core.audit.events import Event
 from sentinel_core.audit.store.sqlite import SqliteStore
-from sentinel_core.cli.main import run
+from sentinel_core.cli.lazy import COMPLETING
+from sentinel_core.cli.main import PROGRAM, cli, run
+from sentinel_core.cli.shells import SHELLS
+from sentinel_core.cli.values import soon
 from sentinel_core.service import ServiceEngine
 from sentinel_core.settings import load_settings
 from sentinel_core.starting import start
@@ -308,3 +311,21 @@ def plain(here: Path, sentinelctl: Run) -> Shop:
 def ok(ended: Ended) -> Ended:
     assert ended.code == 0, ended.err
     return ended
+
+
+Complete = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch) -> Complete:
+    """What may stand where a line ends, in order, each with what is told of it; paths are the shell's own."""
+    monkeypatch.setattr(soon, "WAIT_S", 20)  # the machine may be busy
+
+    def answers(line: str) -> dict[str, str]:
+        *words, begun = f"{PROGRAM} {line}".split(" ")
+        with monkeypatch.context() as asking:
+            asking.setenv(COMPLETING, "fish_complete")
+            found = SHELLS["fish"](cli, {}, PROGRAM, COMPLETING).get_completions(words[1:], begun)
+        return {each.value: each.help or "" for each in found if each.type == "plain"}
+
+    return answers
