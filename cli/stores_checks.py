@@ -37,7 +37,6 @@ from sentinel_core.datasources.contract import (
     Writable,
 )
 from sentinel_core.datasources.last_good import LastGood
-from sentinel_core.datasources.provenance import trouble_beside
 from sentinel_core.following import Store, check_distinct
 from sentinel_core.masking import mask_text
 from sentinel_core.rules import Revision, RuleRejected, parse_revision
@@ -119,20 +118,19 @@ def _look(asked: _Asked) -> Check:
         version = ", ".join(dict.fromkeys(versions))
         since = f", of {age(old)} ago" if (old := _age(found).get("datedSecondsAgo", -1.0)) >= 0 else ""
         text = f"{source.uri}: {took_ms:.0f} ms, at {version}, {plural(rules, 'rule')}, valid{overlay}{since}"
-        check = _with_provenance(source, found, Check(name, "ok", text))
+        check = _with_provenance(found, Check(name, "ok", text))
     check = replace(check, facts={"tookMs": round(took_ms, 1), "mayRead": True, **_age(found)})
     return dated_ahead(_with_condition(source, found[0][0], check), _newest(found))
 
 
-def _with_provenance(source: Readable, found: Sequence[tuple[Item, Reading]], check: Check) -> Check:
+def _with_provenance(found: Sequence[tuple[Item, Reading]], check: Check) -> Check:
     """A warning where what tells whose the rules are cannot be read."""
-    troubles = [trouble_beside(source, item) for item, reading in found if not isinstance(reading, Absent)]
-    trouble = next((each for each in troubles if each is not None), None)
-    if trouble is None:
+    problems = [reading.provenance.problem for _, reading in found if not isinstance(reading, Absent)]
+    problem = next((each for each in problems if each), None)
+    if problem is None:
         return check
-    return warned(
-        check, f"{check.what}; whose they are is not known: {first_line(trouble)}", "mend it, or publish again"
-    )
+    text = f"{check.what}; whose they are is not known: {mask_text(problem)}"
+    return warned(check, text, "mend it, or publish again")
 
 
 def _newest(found: Sequence[tuple[Item, Reading]]) -> datetime | None:

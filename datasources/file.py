@@ -119,8 +119,8 @@ class FileSource:
         """By item: how it looked from outside when it was last returned."""
         self._told: dict[str, _Told] = {}
         """By item, while its watch runs on inotify."""
-        self._untold: dict[str, str] = {}
-        """By item: why it was not known whose its rules are."""
+        self._problems: dict[str, str | None] = {}
+        """By item: why it was not known last whose its rules are; each is logged once."""
 
     @property
     def uri(self) -> str:
@@ -158,18 +158,16 @@ class FileSource:
 
     def _provenance(self, item: Item, look: _Look, texts: Sequence[SourceText]) -> Provenance:
         """What tells of them may be damaged: the rules count all the same."""
-        changed, trouble = datetime.fromtimestamp(look.changed_ns / 1e9, UTC), ""
-        found = Provenance(channel="file")
         try:
-            found = beside.provenance_of(Path(item.key), texts) or found
+            found = beside.provenance_of(Path(item.key), texts) or Provenance(channel="file")
         except DatasourceError as error:
-            found, trouble = Provenance(), str(error)
+            found = Provenance(problem=str(error))
         with self._lock:
-            is_news = trouble != self._untold.get(item.key, "")
-            self._untold[item.key] = trouble
-        if trouble and is_news:
-            _log.warning("whose the rules are is not known: %s", trouble)
-        return replace(found, published_at=found.published_at or changed)
+            is_news = found.problem != self._problems.get(item.key)
+            self._problems[item.key] = found.problem
+        if found.problem and is_news:
+            _log.warning("whose the rules are is not known: %s", found.problem)
+        return replace(found, published_at=found.published_at or datetime.fromtimestamp(look.changed_ns / 1e9, UTC))
 
     def _settled(self, item: Item) -> tuple[_Look, tuple[SourceText, ...]]:
         """Waits until no writer is at it, then reads; again, when something changed from before the read until after

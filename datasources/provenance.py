@@ -7,14 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sentinel_core.datasources.contract import (
-    DatasourceError,
-    HasNotes,
-    Item,
-    NotesInHistory,
-    Readable,
-    SourceMisconfigured,
-)
 from sentinel_core.rules import Kind, Provenance, Revision, RuleRejected, SourceText, parse_revision
 
 FORMAT_VERSION = 1
@@ -82,20 +74,6 @@ def rules_of(content: bytes) -> dict[Kind, str]:
     if not isinstance(rules, dict) or len(rules) > _MOST_KINDS:
         return {}
     return {kind: digest for kind, digest in rules.items() if isinstance(digest, str)}
-
-
-def trouble_beside(source: Readable, item: Item) -> DatasourceError | None:
-    """Why it cannot be told whose an item's rules are, although something stands beside them. None where all is well,
-    and for stores that have commits."""
-    if not isinstance(source, HasNotes) or isinstance(source, NotesInHistory):
-        return None
-    try:
-        content = source.note(item, NAME)
-    except DatasourceError as error:
-        return error
-    if content is None or _document(content) is not None:
-        return None
-    return SourceMisconfigured(f"the {NAME} of {item.key} is damaged")
 
 
 def _document(content: bytes) -> dict[str, Any] | None:

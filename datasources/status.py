@@ -56,6 +56,8 @@ class ItemStatus:
     last_activation: datetime | None = None
     last_error: str | None = None
     last_error_at: datetime | None = None
+    provenance_problem: str | None = None
+    """Why it is not known whose the active revision is."""
     last_good_problem: str | None = None
     """Why the copy on disk is not to be relied on."""
     counters: Counters = field(default_factory=Counters)
@@ -118,6 +120,7 @@ class Record:
             last_activation=self._last_activation,
             last_error=self._last_error[0],
             last_error_at=self._last_error[1],
+            provenance_problem=cursor.provenance.problem if cursor else None,
             last_good_problem=last_good_problem,
             counters=Counters(**self._counts),
         )

@@ -30,6 +30,8 @@ class Provenance:
     previous_digest: str | None = None
     rollback_of: str | None = None
     """The revision that this one undoes, in the words of its store (for Git: the full hash)."""
+    problem: str | None = field(default=None, repr=False)
+    """Why the rest is unknown, where what should tell it cannot be read. Never written beside rules."""
 
 
 @dataclass(frozen=True, slots=True)

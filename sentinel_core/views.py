@@ -128,6 +128,7 @@ def _item_status(item: ItemStatus) -> dict[str, Any]:
         "lastActivation": _time(item.last_activation),
         "lastError": item.last_error,
         "lastErrorAt": _time(item.last_error_at),
+        "provenanceProblem": item.provenance_problem,
         "lastGoodProblem": item.last_good_problem,
     }
 

@@ -98,8 +98,16 @@ def _store_lines(instance: Instance, store: Mapping[str, Any], *, wide: bool) ->
 
 
 def _item_lines(instance: Instance, item: Mapping[str, Any], *, wide: bool) -> Iterator[Sequence[Span]]:
-    """Items that are ready and never failed are told in `-o wide` alone."""
-    if not (wide or item.get("reason") or item.get("lastError") or item.get("lastGoodProblem")):
+    """Items that are ready, never failed and have no problem are told in `-o wide` alone."""
+    problems = [
+        (said, item[name])
+        for said, name in (
+            ("whose the rules are is not known", "provenanceProblem"),
+            ("last good", "lastGoodProblem"),
+        )
+        if item.get(name)
+    ]
+    if not (wide or problems or item.get("reason") or item.get("lastError")):
         return
     written = instance.status.written_at
     for_s = seconds(since_s(item.get("since"), written))
@@ -110,5 +118,5 @@ def _item_lines(instance: Instance, item: Mapping[str, Any], *, wide: bool) -> I
     if item.get("lastError"):
         ago = seconds(since_s(item.get("lastErrorAt"), written))
         yield (Styled(f"      last error, {ago} before: {item['lastError']}", "dim"),)
-    if item.get("lastGoodProblem"):
-        yield (Styled(f"      last good: {item['lastGoodProblem']}", "yellow"),)
+    for said, problem in problems:
+        yield (Styled(f"      {said}: {problem}", "yellow"),)

@@ -226,8 +226,10 @@ def _open_store(target: Target, client: str | None, monotonic: Callable[[], floa
 def _provenance(item: Item, texts: tuple[SourceText, ...], content: Value, beside: Value | None) -> Provenance:
     """It counts if it was written in one transaction with the content, or carries the digest of the content's rules.
     Beside any other content it is an older one's, left behind by somebody who edited the key by hand."""
-    if beside is None or (found := decode(beside.content)) is None:
+    if beside is None:
         return Provenance()
+    if (found := decode(beside.content)) is None:
+        return Provenance(problem=f"{pair(item.key)[1].decode()} is damaged; remove it, or publish again")
     told, digest = found
     together = beside.revision == content.revision
     if together or (digest is not None and digest == rules_digest(texts, item.kinds[0])):

@@ -16,7 +16,7 @@ from sentinel_core.starting import start
 from tests.cli.conftest import RULES, Run, Shop, ok, shop_with
 from tests.services.server import wait_until
 
-AUDITED = "status: null\naudit: {store: 'sqlite:///audit.db', outbox: outbox.db}\n"
+AUDITED = "audit: {store: 'sqlite:///audit.db', outbox: outbox.db}\n"
 Follow = Callable[[Shop], ServiceEngine]
 
 
@@ -173,6 +173,17 @@ def test_doctor_says_what_beside_the_rules_cannot_be_read_and_publishing_mends_i
     ok(one.run("rules", "publish", "--yes"))
     assert "whose they are" not in ok(one.run("doctor")).out
     assert one.standing()["author"] == "Ada Example <ada@example.org>"
+
+
+def test_a_service_says_why_it_is_not_known_whose_its_rules_are(one: Shop, follow: Follow) -> None:
+    ok(one.run("rules", "publish", "--yes"))
+    (one.here / ".live.yaml.provenance").write_bytes(b"{'")
+    engine = follow(one)
+    assert engine._status is not None
+    engine._status.flush()
+    shown = ok(one.run("instances", "show", engine.instance)).out
+    assert "whose the rules are is not known: " in shown
+    assert ".live.yaml.provenance is damaged; remove it, or publish again" in shown
 
 
 def test_rules_that_are_gone_are_said_to_be_with_who_published_them(shop: Shop) -> None:

@@ -171,7 +171,7 @@ class BareGitWorld(GitWorld):
         lines = [
             b"commit refs/heads/main\nmark :1\ncommitter Ada Example <ada@example.com> 1795588200 +0000\n",
             b"data %d\n%s\n" % (len(message.encode()), message.encode()),
-            b"from %s\n" % self._last.encode() if self._last else b"",
+            b"from refs/heads/main^0\n" if self._last else b"",
         ]
         for name, content in files.items():
             path = file_name(name).encode()

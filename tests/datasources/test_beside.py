@@ -28,7 +28,7 @@ from sentinel_core.datasources import (
     file,
 )
 from sentinel_core.datasources.beside import MAX_BYTES
-from sentinel_core.datasources.provenance import rules_of, trouble_beside
+from sentinel_core.datasources.provenance import rules_of
 from sentinel_core.rules import KINDS, Provenance, Revision, SourceText, parse_rules
 from tests.unprivileged import exit_code_as_nobody, folder_for_all
 
@@ -346,7 +346,7 @@ def test_rules_are_read_whatever_stands_beside_them_and_it_is_told_once(
             assert store.read().texts[0].content == store.a
     assert (store.told.channel, store.told.author) == ("unknown", None)
     assert caplog.text.count(words) == 1
-    assert words in str(trouble_beside(store.source, store.item))
+    assert words in str(store.told.problem)
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES[:5])
@@ -354,7 +354,7 @@ def test_publishing_again_mends_what_is_damaged(store: Store, damage: Callable[[
     store.publish(store.a)
     damage(store.beside)
     store.publish(store.b)
-    assert (store.told.author, trouble_beside(store.source, store.item)) == (ADA.author, None)
+    assert (store.told.author, store.told.problem) == (ADA.author, None)
 
 
 def test_what_is_no_file_is_not_written_over(plain: Store) -> None:
@@ -370,7 +370,7 @@ def test_what_may_not_be_read_names_itself_and_keeps_no_rules_away(capfd: pytest
         made = Store("file", place)
 
         def look() -> int:
-            os.write(1, str(trouble_beside(made.source, made.item)).encode())
+            os.write(1, str(made.told.problem).encode())
             return len(made.read().texts)
 
         made.publish(A)
@@ -428,6 +428,19 @@ def test_what_changes_beside_the_rules_is_no_change_of_rules_and_shows_at_the_ne
     store.beside.unlink()
     assert subscription.refresh(5)
     assert (recorder.contents, subscription.status()[0].author) == ([store.a], None)
+
+
+def test_a_follower_is_told_why_it_is_not_known_whose_the_rules_are(
+    plain: Store, recorder: Any, subscribe: Any
+) -> None:
+    plain.publish(A)
+    plain.beside.write_bytes(b"{'")
+    subscription = subscribe(plain.opened(), recorder, kinds=tuple(KINDS))
+    assert subscription.wait_ready(5)
+    assert subscription.status()[0].provenance_problem == f"{plain.beside} is damaged; remove it, or publish again"
+    plain.beside.unlink()
+    assert subscription.refresh(5)
+    assert subscription.status()[0].provenance_problem is None
 
 
 # -- rules that are gone -----------------------------------------------------------------------------------------------

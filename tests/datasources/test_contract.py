@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sentinel_core.datasources import Absent, Applied, Item, Outcome, Readable, SourceConflict, State, Subscription
-from sentinel_core.datasources.contract import HasNotes
-from sentinel_core.rules import Revision
+from sentinel_core.datasources.contract import HasNotes, Writable
+from sentinel_core.rules import Provenance, Revision
 
 A = b'[{"resource": "a", "count": 1}]'
 NAMES = ("sentinel-worker-", "sentinel-watcher-")
 B = b'[{"resource": "b", "count": 2}]'
+C = b'[{"resource": "c", "count": 3}]'
 
 
 def item_of(source: Readable) -> Item:
@@ -420,3 +422,21 @@ def test_a_note_is_kept_beside_an_item_and_is_replaced_by_compare_and_set(
     world.put(B)
     recorder.wait_active(B)
     assert recorder.contents == [A, B]
+
+
+def test_why_something_was_written_is_told_with_it_and_not_with_what_somebody_else_writes(
+    world: Any, recorder: Any, subscribe: Any
+) -> None:
+    source, item = world.source, item_of(world.source)
+    assert isinstance(world.source, Writable)
+    world.put(A)
+    subscribe(source, recorder).wait_ready(5)
+    written = Provenance(channel="cli", environment="prod", reason="促销 (overruled: jump)", rollback_of="1")
+    stands = source.read(item)
+    source.write(item, [replace(stands.texts[0], content=B)], expected=stands.version, provenance=written)
+    recorder.wait_active(B)
+    world.put(C)
+    recorder.wait_active(C)
+    ours, theirs = (each.provenance for each in recorder.revisions[-2:])
+    assert (ours.environment, ours.reason, ours.rollback_of) == ("prod", written.reason, "1")
+    assert (theirs.environment, theirs.reason == written.reason, theirs.rollback_of) == (None, False, None)

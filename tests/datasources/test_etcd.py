@@ -141,7 +141,10 @@ def test_whatever_stands_as_provenance_the_rules_are_read(
 ) -> None:
     server.put(item.key, A)
     server.put(f"{item.key}.provenance", junk)
-    assert read(source, item).texts[0].content == A
+    found = read(source, item)
+    assert found.texts[0].content == A
+    told = None if junk.startswith(b'{"') else f"{item.key}.provenance is damaged; remove it, or publish again"
+    assert found.provenance.problem == told
 
 
 def test_a_hand_written_key_has_no_provenance(server: EtcdServer, source: EtcdSource, item: Item) -> None:
