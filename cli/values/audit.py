@@ -34,7 +34,8 @@ def terms(line: Line) -> Items:
         yield from (item(f"{each}:") for each in (*QUALIFIERS, *TIMES))
         yield from resources(line)
     elif name in TIMES:
-        yield from behind(f"{name}:", words.since(replace(line, incomplete=rest)))
+        times = words.spans if name == "in" else words.since
+        yield from behind(f"{name}:", times(replace(line, incomplete=rest)))
     elif name in QUALIFIERS:
         before, comma, begun = rest.rpartition(",")
         values = _values(name, replace(line, incomplete=begun))

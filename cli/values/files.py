@@ -85,15 +85,15 @@ def resources_in(text: bytes) -> Iterator[str]:
 
 
 def plans(line: Line) -> Items:
-    """Those of the folder that is written, the newest first, and its folders; else what the shell finds."""
+    """Those of the folder that is written, the newest first, and its folders; where there is none, any path."""
     found = []
     for name in below(line.incomplete):
         if name.endswith("/"):
             found.append((0.0, item(name)))
         elif (told := _plan(Path(name))) is not None:
             found.append((-Path(name).stat().st_mtime, item(name, told)))
-    yield from (each for _, each in sorted(found, key=lambda pair: pair[0]))
-    yield CompletionItem(line.incomplete, type="file")
+    begun = [each for each in found if each[1].value.startswith(line.incomplete)]
+    return [each for _, each in sorted(begun, key=lambda pair: pair[0])] or paths(line)
 
 
 def _plan(path: Path) -> str | None:
