@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sentinel_core.rules import Revision
 
 REVISIONS = 50
-"""Versions that are offered, the newest ones."""
+"""That are offered: the newest ones that begin as was written."""
 
 
 def resources(line: Line) -> Items:
@@ -56,7 +56,9 @@ def numbers(line: Line) -> Items:
     def ask() -> Items:
         with history_store(line.app, line.store, line.kind) as (source, its):
             lines = past(line.app, source, its, may_begin=True).lines
-            yield from (item(str(number), _said(lines[number].revision)) for number in reversed(lines))
+            begun = line.incomplete.removeprefix("history:")
+            fit = [number for number in sorted(lines, reverse=True) if str(number).startswith(begun)]
+            yield from (item(str(number), _said(lines[number].revision)) for number in fit[:REVISIONS])
 
     return () if any(map(_is_far_repository, line.stores())) else soon(ask)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -55,6 +55,20 @@ def test_ids_that_begin_alike_are_offered_whole(told: Path, complete: Complete) 
     store.ingest([Event(f"{NEWEST[:8]}-other", "/x", "sentinel.rules.changed.v1", "flow", at, b'{"changes": []}')])
     store.close()
     assert list(complete("audit show 0bad")) == [f"{NEWEST[:8]}-other", NEWEST]
+
+
+def test_of_many_the_newest_are_offered_and_older_ones_as_they_are_begun(months: Path, complete: Complete) -> None:
+    store = SqliteStore(months / "audit.db")
+    store.ingest(
+        [
+            Event(f"{99 - number:08}-more", "/x", "sentinel.rules.changed.v1", "flow", at, b'{"changes": []}')
+            for number in range(90)
+            for at in [datetime(2026, 9, 3, tzinfo=UTC) + timedelta(hours=number)]
+        ]
+    )
+    store.close()
+    assert list(complete("audit show ")) == [f"{number:08}" for number in range(10, 60)]
+    assert list(complete("audit show 00000099")) == ["00000099"]
 
 
 def test_the_source_is_that_of_the_event(told: Path, complete: Complete) -> None:
