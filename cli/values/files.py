@@ -45,7 +45,7 @@ def below(begun: str) -> Iterator[str]:
     folder = Path(head or ("/" if begun.startswith("/") else "."))
     with suppress(OSError), os.scandir(folder) as listed:
         for each in sorted(listed, key=lambda entry: entry.name):
-            if name.startswith(".") or not each.name.startswith("."):
+            if each.name.startswith(name) and (name or not each.name.startswith(".")):
                 yield f"{begun[: len(begun) - len(name)]}{each.name}{'/' if each.is_dir() else ''}"
 
 
@@ -92,8 +92,7 @@ def plans(line: Line) -> Items:
             found.append((0.0, item(name)))
         elif (told := _plan(Path(name))) is not None:
             found.append((-Path(name).stat().st_mtime, item(name, told)))
-    begun = [each for each in found if each[1].value.startswith(line.incomplete)]
-    return [each for _, each in sorted(begun, key=lambda pair: pair[0])] or paths(line)
+    return [each for _, each in sorted(found, key=lambda pair: pair[0])] or paths(line)
 
 
 def _plan(path: Path) -> str | None:
@@ -103,9 +102,9 @@ def _plan(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             told = _PLAN.search(file.read(_PLAN_HEAD))
-    except OSError:
+        return f"{told[1].decode()} for {json.loads(told[2])}" if told else None
+    except (OSError, ValueError):
         return None
-    return f"{told[1].decode()} for {json.loads(told[2])}" if told else None
 
 
 def checks(_: Line) -> Items:

@@ -52,11 +52,14 @@ def test_plans_of_the_folder_are_offered_the_newest_first(plain: Shop, complete:
         ok(plain.run("rules", "plan", "-o", folder / name, "--reason", "x"))
     os.utime(folder / "old.json", (1, 1))
     (folder / "none.json").write_text("{}")
+    (folder / "bad.json").write_text('{"plan": "p-0123456789ab", "store": "\\x"}')
+    (folder / ".hidden.json").write_bytes((folder / "new.json").read_bytes())
     told = complete("rules apply plans/")
     assert list(told) == ["plans/new.json", "plans/old.json"]
     assert told["plans/new.json"].startswith("p-")
     assert told["plans/new.json"].endswith(f" for {plain.store}")
-    assert "plans/" in complete("rules apply p")
+    assert list(complete("rules apply plans/.h")) == ["plans/.hidden.json"]
+    assert list(complete("rules apply p")) == ["plans/"]
 
 
 @pytest.mark.parametrize(
