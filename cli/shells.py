@@ -35,6 +35,34 @@ _BASH = """\
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
+_ZSH = """\
+#compdef %(prog_name)s
+%(complete_func)s() {
+    local -a plain open described described_open response
+    local type key descr
+    response=("${(@f)$(COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) %(complete_var)s=zsh_complete \\
+        %(prog_name)s 2>/dev/null)}")
+    for type key descr in ${response}; do
+        case $type:$descr in
+            dir:*) _path_files -/ ;;
+            file:*) _path_files -f ;;
+            open:_) open+=("$key") ;;
+            open:*) described_open+=("$key:$descr") ;;
+            plain:_) plain+=("$key") ;;
+            plain:*) described+=("$key:$descr") ;;
+        esac
+    done
+    (( $#described )) && _describe -V unsorted described -U
+    (( $#described_open )) && _describe -V unsorted described_open -U -S ''
+    (( $#plain )) && compadd -U -V unsorted -a plain
+    (( $#open )) && compadd -U -S '' -V unsorted -a open
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    %(complete_func)s "$@"
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
 _FISH = """\
 function %(complete_func)s
     set -l response (env %(complete_var)s=fish_complete COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -t) \\
@@ -53,6 +81,8 @@ function %(complete_func)s
 end
 complete --no-files --keep-order --command %(prog_name)s --arguments "(%(complete_func)s)"
 """
+_GOES_ON = (":", "=", "/")
+"""What a value ends with that is not whole."""
 _ESCAPED = r"\\\1"
 _SPECIAL = re.compile(r"([^\w@%+=:,./^-])")
 _UNSAFE = re.compile(r"""^-|[$`"'\\!]""")
@@ -94,7 +124,7 @@ class Bash(_Quiet, BashComplete):
         breaks = os.environ.get("COMP_BREAKS", "")
         quoted = self._quote(self._line())
         at = 0 if quoted else max((incomplete.rfind(char) + 1 for char in ":=" if char in breaks), default=0)
-        lines = ["open,"] if all(item.value.endswith((":", "=", "/")) for item in found if item.type == "plain") else []
+        lines = ["open,"] if all(item.value.endswith(_GOES_ON) for item in found if item.type == "plain") else []
         for item in found:
             value = item.value if at == 0 or not item.value.startswith(incomplete[:at]) else item.value[at:]
             lines.append(f"{item.type},{value if quoted else _SPECIAL.sub(_ESCAPED, value)}")
@@ -120,7 +150,14 @@ class Bash(_Quiet, BashComplete):
 
 
 class Zsh(_Quiet, ZshComplete):
-    """As click has it."""
+    """Of click's own it differs in that no blank is put behind what goes on."""
+
+    source_template = _ZSH
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Three lines: type, value, help."""
+        told = super().format_completion(item)
+        return told.replace("plain", "open", 1) if item.type == "plain" and item.value.endswith(_GOES_ON) else told
 
 
 class Fish(_Quiet, FishComplete):

@@ -31,6 +31,8 @@ from sentinel_core.rules import KINDS, Kind
 
 _LONGEST_S = 7 * 86400.0
 """What shall last longer is a freeze, which stands in the settings for everybody to see."""
+SHORTEST_ID = 4
+"""Characters of the beginning of an id, where only one lock begins so."""
 
 
 @click.command()
@@ -86,7 +88,8 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
 def release(app: App, lock: str, store: str | None) -> None:
     """Give up a lock before its time: one that you hold.
 
-    ID is what hold and list show. The lock of somebody else is broken, with a reason.
+    ID is what hold and list show, or its first four characters or more. The lock of somebody else is broken, with a
+    reason.
 
     \b
     sentinelctl lock release 1f2e3d4c
@@ -111,8 +114,8 @@ def release(app: App, lock: str, store: str | None) -> None:
 def break_(app: App, lock: str, reason: str, store: str | None) -> None:
     """End somebody's lock, when its holder is gone.
 
-    ID is what list shows. A command that still runs under it writes nothing more. Who broke it and why is kept beside
-    the rules: lock list -o wide shows it.
+    ID is what list shows, or its first four characters or more. A command that still runs under it writes nothing more.
+    Who broke it and why is kept beside the rules: lock list -o wide shows it.
 
     \b
     sentinelctl lock list
@@ -138,10 +141,18 @@ def _check_reason(reason: str) -> None:
 
 
 def _the(source: Readable, uri: str, id_: str) -> Held:
-    found = next((each for each in locks_of(source, uri) if each.lock.id == id_), None)
-    if found is None:
-        raise UsageProblem(f"there is no lock {id_}", next_step=f"sentinelctl lock list --store {shlex.quote(uri)}")
-    return found
+    """The lock of this id, or the only one that begins so. Raises UsageProblem."""
+    there = locks_of(source, uri)
+    found = [each for each in there if each.lock.id == id_] or [each for each in there if each.lock.id.startswith(id_)]
+    if len(id_) < SHORTEST_ID:
+        problem = f"{id_!r} is too short; give at least {SHORTEST_ID} characters of the lock's id"
+    elif len(found) == 1:
+        return found[0]
+    elif found:
+        problem = f"several locks begin with {id_}: {', '.join(each.lock.id for each in found)}"
+    else:
+        problem = f"there is no lock {id_}"
+    raise UsageProblem(problem, next_step=f"sentinelctl lock list --store {shlex.quote(uri)}")
 
 
 def _items(source: Readable, kind: Kind | None) -> Sequence[Item]:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from sentinel_core.audit.query.grammar import Question
     from sentinel_core.audit.store.contract import AuditStore, Condition, Query, Row
 
-ROWS = 500
+ROWS = 2000
 """The newest ones that the line means, of which values are offered."""
+EVENTS = 50
+"""That are offered of them."""
 _SHORT = {"digest": 12, "commit": 12}
 """Characters of what is long, where its beginning is enough."""
 _OF_EVERY_TYPE = {"type", "instance", "app", "source", "digest"}
@@ -34,7 +36,8 @@ def terms(line: Line) -> Items:
         yield from (item(f"{each}:") for each in (*QUALIFIERS, *TIMES))
         yield from resources(line)
     elif name in TIMES:
-        yield from behind(f"{name}:", words.since(replace(line, incomplete=rest)))
+        times = words.spans if name == "in" else words.since
+        yield from behind(f"{name}:", times(replace(line, incomplete=rest)))
     elif name in QUALIFIERS:
         before, comma, begun = rest.rpartition(",")
         values = _values(name, replace(line, incomplete=begun))
@@ -72,8 +75,9 @@ def events(line: Line) -> Items:
         first: dict[str, Row] = {}
         for row in store.query(_query(line, "")).rows:
             first.setdefault(row.event.id, row)
-        for id_, row in first.items():
-            short = id_[:SHORT_ID]
+        begun = [id_ for id_ in first if id_.startswith(line.incomplete)]
+        for id_ in begun[:EVENTS]:
+            row, short = first[id_], id_[:SHORT_ID]
             is_enough = len(line.incomplete) <= SHORT_ID and sum(each.startswith(short) for each in first) == 1
             told = f"{row.resource or row.kind or ''} {what(row.action, row.field, row.old, row.new)}"
             yield item(short if is_enough else id_, said(author(row.event), row.event.time, told))

@@ -45,7 +45,7 @@ def below(begun: str) -> Iterator[str]:
     folder = Path(head or ("/" if begun.startswith("/") else "."))
     with suppress(OSError), os.scandir(folder) as listed:
         for each in sorted(listed, key=lambda entry: entry.name):
-            if name.startswith(".") or not each.name.startswith("."):
+            if each.name.startswith(name) and (name or not each.name.startswith(".")):
                 yield f"{begun[: len(begun) - len(name)]}{each.name}{'/' if each.is_dir() else ''}"
 
 
@@ -85,15 +85,14 @@ def resources_in(text: bytes) -> Iterator[str]:
 
 
 def plans(line: Line) -> Items:
-    """Those of the folder that is written, the newest first, and its folders; else what the shell finds."""
+    """Those of the folder that is written, the newest first, and its folders; where there is none, any path."""
     found = []
     for name in below(line.incomplete):
         if name.endswith("/"):
             found.append((0.0, item(name)))
         elif (told := _plan(Path(name))) is not None:
             found.append((-Path(name).stat().st_mtime, item(name, told)))
-    yield from (each for _, each in sorted(found, key=lambda pair: pair[0]))
-    yield CompletionItem(line.incomplete, type="file")
+    return [each for _, each in sorted(found, key=lambda pair: pair[0])] or paths(line)
 
 
 def _plan(path: Path) -> str | None:
@@ -103,9 +102,9 @@ def _plan(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             told = _PLAN.search(file.read(_PLAN_HEAD))
-    except OSError:
+        return f"{told[1].decode()} for {json.loads(told[2])}" if told else None
+    except (OSError, ValueError):
         return None
-    return f"{told[1].decode()} for {json.loads(told[2])}" if told else None
 
 
 def checks(_: Line) -> Items:

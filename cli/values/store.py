@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentinel_core.rules import Revision
 
 REVISIONS = 50
-"""Versions that are offered, the newest ones."""
+"""That are offered: the newest ones that begin as was written."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -58,7 +58,9 @@ def numbers(line: Line) -> Items:
     def ask() -> Items:
         with history_store(line.app, line.store, line.kind) as (source, its):
             lines = past(line.app, source, its, may_begin=True).lines
-            yield from (item(str(number), _said(lines[number].revision)) for number in reversed(lines))
+            begun = line.incomplete.removeprefix("history:")
+            fit = [number for number in sorted(lines, reverse=True) if str(number).startswith(begun)]
+            yield from (item(str(number), _said(lines[number].revision)) for number in fit[:REVISIONS])
 
     return () if any(map(_is_far_repository, line.stores())) else soon(ask)
 
@@ -91,10 +93,9 @@ def plans(line: Line) -> Items:
 
     def ask() -> Items:
         with history_items(line.app, line.store, line.kind) as (source, items):
-            found = [
-                each for its in items for each in reversed(past(line.app, source, its, may_begin=True).lines.values())
-            ]
-        for each in sorted(found, key=lambda each: each.when or _NEVER, reverse=True):
+            pasts = [past(line.app, source, its, may_begin=True).lines for its in items]
+        lines = [each[number] for each in pasts for number in sorted(each, reverse=True)]
+        for each in sorted(lines, key=lambda each: each.when or _NEVER, reverse=True):
             if plan := each.revision.provenance.plan_id:
                 yield item(plan, _said(each.revision))
 

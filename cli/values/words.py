@@ -28,6 +28,10 @@ MOMENTS = {
     "12:00": "the latest noon",
     "yesterday 18:00": "",
 }
+SPANS = (
+    *("today", "yesterday", "this week", "last week", "last weekend", "this month", "last month", "past 24h"),
+    "last wednesday afternoon",
+)
 AGO = ("30 days ago", "90 days ago", "6 months ago", "1 year ago", "last month", "last year")
 CHINESE = ("今天", "昨天", "昨天下午", "上周", "上周三下午", "本周", "上个月", "最近3天", "2小时前", "刚才")
 """For who has begun to write so."""
@@ -50,6 +54,11 @@ def between(line: Line) -> Items:
     """START, then END."""
     yield from since(line)
     yield item("now")
+
+
+def spans(_: Line) -> Items:
+    """Whole windows."""
+    return [item(each) for each in SPANS]
 
 
 def at(_: Line) -> Items:
@@ -90,4 +99,4 @@ def fields(line: Line) -> Items:
     for kind, model in MODELS.items():
         for name in model.fields_by_alias() if line.kind in (None, kind) else ():
             having.setdefault(name, []).append(kind)
-    return [item(name, ", ".join(kinds) if len(kinds) < len(MODELS) else "") for name, kinds in sorted(having.items())]
+    return [item(name, "" if line.kind else ", ".join(kinds)) for name, kinds in sorted(having.items())]

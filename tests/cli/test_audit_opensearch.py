@@ -17,7 +17,7 @@ from sentinel_core import start
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.store import open_store
 from sentinel_core.settings import load_settings
-from tests.cli.conftest import Run
+from tests.cli.conftest import Complete, Run
 from tests.services import opensearch
 from tests.services.opensearch import OpenSearch
 from tests.services.server import free_port, wait_until
@@ -51,6 +51,26 @@ def place(here: Path, server: OpenSearch, index: str) -> Path:
         f"audit: {{store: '{server.uri(index)}', checkpoints: checkpoints.ndjson, signingKeyFile: audit.key}}\n"
     )
     return here
+
+
+def test_what_it_was_told_is_completed(
+    place: Path, server: OpenSearch, index: str, sentinelctl: Run, complete: Complete
+) -> None:
+    engine = start(load_settings())
+    try:
+        engine.wait_ready(10)
+        (place / "rules.yaml").write_text(RULES.format(25))
+        assert wait_until(lambda: engine.rules("flow").rules[0].count == 25, 10)
+    finally:
+        engine.close()
+    server.ask("POST", f"/{index}-*/_refresh")
+    told = complete("audit show ")
+    assert next(iter(told.values())).endswith(" ago: payment_invoke count 20 → 25")
+    assert [sentinelctl("audit", "show", each).code for each in told] == [0] * len(told)
+    assert list(complete("audit query resource:pay")) == ["resource:payment_invoke"]
+    assert list(complete("audit query channel:f")) == ["channel:file"]
+    assert complete("audit query author:nobody") == {}
+    assert all(each.startswith("digest:") for each in complete("audit query digest:"))
 
 
 def test_a_change_is_delivered_asked_for_signed_and_verified(

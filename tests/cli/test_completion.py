@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -225,26 +227,42 @@ def test_nobody_waits_for_a_store_that_does_not_answer(
         assert ask("rules rollback --to ") == []  # what has to be imported is
         began = time.monotonic()
         assert ask("rules rollback --to ") == []
-    assert time.monotonic() - began < 1.5, "0.3 s, on a machine that may be busy"
+        assert time.monotonic() - began < 1.5, "0.3 s, on a machine that may be busy"
+        began = time.monotonic()
+        assert answers_of("zsh", "rules rollback --kind flow --to", "", shop.folder).strip() == "", (
+            "and the process ends"
+        )
+        assert time.monotonic() - began < 10, "1 s, and what has to be imported"
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_presses_tab(shop: Project) -> None:
-    """A whole line, written with three letters and two tabs a word, on a terminal."""
+@contextmanager
+def terminal(cwd: Path, *shell: str) -> Iterator[int]:
+    """A shell that somebody types into, with nothing of this machine's own."""
     ours, theirs = pty.openpty()
-    shell = subprocess.Popen(
-        ["bash", "--norc", "-i"],
+    process = subprocess.Popen(
+        shell,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        cwd=shop.folder,
+        cwd=cwd,
         env={**os.environ, "TERM": "xterm", "PS1": "$ ", "HISTFILE": "/dev/null", "INPUTRC": "/dev/null"},
         start_new_session=True,
     )
     os.close(theirs)
     try:
+        yield ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_a_person_presses_tab(shop: Project) -> None:
+    """A whole line, written with three letters and two tabs a word, on a terminal."""
+    with terminal(shop.folder, "bash", "--norc", "-i") as ours:
         _say(ours, 'eval "$(sentinelctl completion bash)"; echo rea""dy\n', until="ready")
         _say(ours, "sentinelctl config use-c\t", until="use-context ")
         _say(ours, "st\t", until="staging ")
@@ -252,13 +270,39 @@ def test_a_person_presses_tab(shop: Project) -> None:
         _say(ours, "sentinelctl rules diff git:HE\t", until="git:HEAD")
         _say(ours, " git:v\t", until="v1.0")
         _say(ours, "\n", until="Exit code 1.")
-    finally:
-        shell.kill()
-        shell.wait()
-        os.close(ours)
 
 
-def _say(terminal: int, keys: str, *, until: str) -> None:
+def test_a_person_presses_tab_in_zsh(shop: Project) -> None:
+    """What goes on has no blank behind it; what is told of a revision stands beside it, the newest above the others."""
+    needed("zsh")
+    with terminal(shop.folder, "zsh", "-f", "-i") as ours:
+        source = "autoload -U compinit; compinit -uD; source <(sentinelctl completion zsh)"
+        _say(ours, f'{source}; echo rea""dy\n', until="ready")
+        told = _say(ours, "sentinelctl rules rollback --to \t", until="First rules")
+        assert re.search(r"3  -- Ada Example, .* ago: Raise it again.*2  -- .*1  -- ", told, re.DOTALL), told
+        _say(ours, "\x15sentinelctl config set-context staging guards.maxJ\t", until="ump=")
+        _say(ours, "3\n", until="Context staging stands")
+
+
+def test_fish_keeps_order_and_commas(shop: Project) -> None:
+    needed("fish")
+    line = "sentinelctl completion fish | source; complete --do-complete 'sentinelctl rules rollback --to '"
+    done = subprocess.run(["fish", "-c", line], capture_output=True, text=True, cwd=shop.folder, timeout=60, check=True)
+    told = [re.sub(r", .* ago", ", now", each) for each in done.stdout.splitlines()]
+    assert told == [
+        "3\tAda Example, now: Raise it again",
+        "2\tAda Example, now: Raise payment",
+        "1\tAda Example, now: First rules",
+    ]
+    assert "--keep-order" in subprocess.check_output(["sentinelctl", "completion", "fish"], text=True, cwd=shop.folder)
+
+
+def needed(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: its completion is NOT tested by a shell here, only its answers are")
+
+
+def _say(terminal: int, keys: str, *, until: str) -> str:
     os.write(terminal, keys.encode())
     shown = ""
     deadline = time.monotonic() + 30
@@ -266,6 +310,7 @@ def _say(terminal: int, keys: str, *, until: str) -> None:
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 0.1)[0]:
             shown += os.read(terminal, 65536).decode("utf-8", "replace")
+    return shown
 
 
 @pytest.mark.parametrize(
@@ -279,8 +324,7 @@ def _say(terminal: int, keys: str, *, until: str) -> None:
     ],
 )
 def test_other_shells_take_the_script(shop: Project, shell: str, line: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed: its completion is NOT tested by a shell here, only its answers are")
+    needed(shell)
     done = subprocess.run([shell, "-c", line], capture_output=True, text=True, cwd=shop.folder, timeout=60, check=True)
     assert done.stdout.split()[0] in ("_sentinelctl_completion", "staging")
 

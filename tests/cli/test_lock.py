@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from sentinel_core import datasources
+from sentinel_core.cli.actor import actor
 from sentinel_core.cli.exits import Exit
+from sentinel_core.clock import Clock
+from sentinel_core.datasources.contract import HasNotes
+from sentinel_core.publishing import locks
+from sentinel_core.publishing.locks import Lock
 from tests.cli.conftest import Run, Shop, ok
 
 
@@ -89,6 +96,28 @@ def test_a_rollback_respects_it_and_goes_on_under_it(project: object, sentinelct
     assert (refused.code, "incident 42" in refused.err) == (Exit.CONFLICT, True)
     assert "Nothing is under quarantine" in ok(sentinelctl("rules", "quarantine")).err
     ok(sentinelctl("rules", "rollback", "--yes", "--lock", lock))
+
+
+def test_the_beginning_of_an_id_is_enough_where_it_is_that_of_one(plain: Shop) -> None:
+    lock = held(plain)
+    short = plain.run("lock", "release", lock[:3])
+    assert (short.code, "give at least 4 characters" in short.err) == (Exit.USAGE, True)
+    assert "released" in ok(plain.run("lock", "release", lock[:4])).out
+    lock = held(plain)
+    assert "broken" in ok(plain.run("lock", "break", lock[:4], "--reason", "gone", "--yes")).out
+
+
+def test_an_id_of_which_several_begin_so_names_them(plain: Shop) -> None:
+    now = datetime.now(UTC)
+    source = datasources.open(plain.store, environment="prod")
+    assert isinstance(source, HasNotes)
+    for item, id_ in zip(source.items(("flow", "degrade")), ("0bad0001", "0bad0002"), strict=True):
+        lock = Lock(id_, actor(), "hold", "x", now, now + timedelta(minutes=5), renewed=False)
+        locks.take(source, item, lock, Clock(), plain.store)
+    refused = plain.run("lock", "release", "0bad")
+    assert (refused.code, "0bad0001, 0bad0002" in refused.err) == (Exit.USAGE, True), refused.err
+    ok(plain.run("lock", "release", "0bad0002"))
+    ok(plain.run("lock", "release", "0bad"))
 
 
 def test_whoever_held_it_in_one_job_gives_it_up_in_another(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
