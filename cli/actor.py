@@ -1,19 +1,37 @@
-"""Who runs this command: the pipeline where there is one, else the user of this machine. Never what a flag says."""
+"""Who runs this command: the pipeline's user where there is one, else whoever Git commits as, else the user of this
+machine. Never what a flag says."""
 
 from __future__ import annotations
 
 import getpass
 import os
 
+from sentinel_core.cli import git
+
 
 def actor() -> str | None:
-    """`chen (GitHub Actions run 42)`, `chen (GitLab job 42)` or `chen`; None for a user without a name."""
-    for name, who, run in (
-        ("GitHub Actions run", "GITHUB_ACTOR", "GITHUB_RUN_ID"),
-        ("GitLab job", "GITLAB_USER_LOGIN", "CI_JOB_ID"),
-    ):
-        if os.environ.get(who) and os.environ.get(run):
-            return f"{os.environ[who]} ({name} {os.environ[run]})"
+    """`chen (GitHub Actions run 42)`, `Chen Li <chen@example.org> (GitLab job 42)`, `Chen Li <chen@example.org>` as
+    commits have it, or `chen`; None for a user without a name."""
+    return next(iter(names()), None)
+
+
+def names() -> tuple[str, ...]:
+    """The same, and what else this person is called here: what one of the names holds is the person's own."""
+    return _of_pipeline() or tuple(name for name in (git.identity(), _login()) if name)
+
+
+def _of_pipeline() -> tuple[str, ...]:
+    told = os.environ.get
+    if (who := told("GITHUB_ACTOR")) and (run := told("GITHUB_RUN_ID")):
+        return (f"{who} (GitHub Actions run {run})",)
+    if (who := told("GITLAB_USER_LOGIN")) and (run := told("CI_JOB_ID")):
+        name, address = told("GITLAB_USER_NAME"), told("GITLAB_USER_EMAIL")
+        whole = f"{name} <{address}>" if name and address else who
+        return (f"{whole} (GitLab job {run})", who)
+    return ()
+
+
+def _login() -> str | None:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a number without an entry, as in containers

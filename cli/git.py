@@ -1,7 +1,8 @@
-"""Two questions to Git about the working directory. Stores are read by `datasources`, never here."""
+"""Questions to Git about the working directory. Stores are read by `datasources`, never here."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,18 @@ def version() -> str | None:
     """`2.39.5`; None where Git is not installed."""
     words = _git("--version").split()
     return words[2] if len(words) > 2 else None
+
+
+def identity() -> str | None:
+    """`Ada Example <ada@example.org>`, as commits made here are signed: of the environment, the repository, the user or
+    the machine. None where nobody wrote who it is."""
+    lines = _git("config", "--get-regexp", r"^(user|author)\.(name|email)$").splitlines()
+    told = dict(line.split(" ", 1) for line in lines if " " in line)  # of several the last one counts
+    name, address = (
+        os.environ.get(f"GIT_AUTHOR_{part.upper()}") or told.get(f"author.{part}") or told.get(f"user.{part}")
+        for part in ("name", "email")
+    )
+    return f"{name} <{address}>" if name and address else name
 
 
 def top_of(path: Path) -> Path | None:

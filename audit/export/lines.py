@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from sentinel_core.audit.export.paging import COLUMNS, FLAGS, events, pages, values
+from sentinel_core.audit.export.paging import COLUMNS, FLAGS, Tally, events, pages, values
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.store.contract import ArrivalStore, Query
 
@@ -15,16 +15,18 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _SPECIAL = re.compile(r'[",\r\n]')
 
 
-def ndjson(store: ArrivalStore, query: Query, unread: list[str] | None = None) -> Iterator[bytes]:
-    """Each event whole, as structured CloudEvents, a line each. Ids of those that cannot be read go into `unread`."""
-    for event in events(store, query, [] if unread is None else unread):
+def ndjson(store: ArrivalStore, query: Query, tally: Tally) -> Iterator[bytes]:
+    """Each event whole, as structured CloudEvents, a line each."""
+    for event in events(store, query, tally.unread):
+        tally.written += 1
         yield event.to_json() + b"\n"
 
 
-def comma_separated(store: ArrivalStore, query: Query) -> Iterator[bytes]:
+def comma_separated(store: ArrivalStore, query: Query, tally: Tally) -> Iterator[bytes]:
     """A row a change, after a line of names. Lines end with `\\n`, whatever machine this is."""
     yield _line(COLUMNS)
     for rows in pages(store, query):
+        tally.written += len(rows)
         yield b"".join(_line(map(_cell, _KINDS, values(row))) for row in rows)
 
 

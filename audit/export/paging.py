@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -21,6 +21,16 @@ _OF_EVENT = tuple(name for name in HEAD if name != "time")
 COLUMNS = ("time", *_OF_CHANGE, *_OF_EVENT)
 """Of a row: when, what changed, and the event it belongs to, named as `audit query -o json` names them."""
 FLAGS = ("initial", "late", "observed")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What an export came to, counted while it is written."""
+
+    written: int = 0
+    """Events of NDJSON; of other forms rows, which are changes."""
+    unread: list[str] = field(default_factory=list)
+    """Ids of events that cannot be read."""
 
 
 def pages(store: ArrivalStore, query: Query) -> Iterator[Sequence[Row]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 from sentinel_core.audit.errors import LibraryMissing
-from sentinel_core.audit.export.paging import COLUMNS, FLAGS, pages, values
+from sentinel_core.audit.export.paging import COLUMNS, FLAGS, Tally, pages, values
 from sentinel_core.audit.store.contract import ArrivalStore, Query
 
 FORMAT_VERSION = 1
@@ -13,22 +13,21 @@ GROUP = 20_000
 """Rows that are in memory before they are written: readers skip whole groups of rows by their times."""
 
 
-def write_parquet(store: ArrivalStore, query: Query, sink: BinaryIO) -> int:
-    """How many rows. Times are UTC in ms, flags booleans, all else texts; `old` and `new` hold JSON. `sink` needs no
+def write_parquet(store: ArrivalStore, query: Query, sink: BinaryIO, tally: Tally) -> None:
+    """Times are UTC in ms, flags booleans, all else texts; `old` and `new` hold JSON. `sink` needs no
     seeking. Raises LibraryMissing."""
     library = _library()
     schema = _schema(library)
-    count, group = 0, list[list[Any]]()
+    group = list[list[Any]]()
     with library.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         for rows in pages(store, query):
             group += map(values, rows)
+            tally.written += len(rows)
             if len(group) >= GROUP:
                 writer.write_table(_table(library, schema, group))
-                count += len(group)
                 group.clear()
         if group:
             writer.write_table(_table(library, schema, group))
-    return count + len(group)
 
 
 def _library() -> Any:

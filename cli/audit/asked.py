@@ -67,6 +67,9 @@ def span_options(command: Command) -> Command:
             help="From START up to END, END not included.",
         ),
         click.option(
+            "--until", "end", type=WORDS, metavar="TIME", help="Up to TIME, or its end; the same as until:TIME."
+        ),
+        click.option(
             "--since", "start", type=WORDS, metavar="TIME", help="From TIME until now; the same as since:TIME."
         ),
     ):
@@ -74,11 +77,20 @@ def span_options(command: Command) -> Command:
     return command
 
 
-def asked(app: App, terms: Sequence[str], start: str | None, span: tuple[str, str] | None, zone: tzinfo) -> Question:
+def asked(
+    app: App,
+    terms: Sequence[str],
+    zone: tzinfo,
+    *,
+    start: str | None = None,
+    end: str | None = None,
+    span: tuple[str, str] | None = None,
+) -> Question:
     """The terms as understood; says which window that is. Raises QueryInvalid."""
-    if start is not None and span is not None:
-        raise UsageProblem("--since and --between name the time in two ways", next_step="give one of them")
-    text = " ".join([*map(_quoted, terms), *_time_terms(start, span)])
+    if span is not None and (start, end) != (None, None):
+        raise UsageProblem("--between names both ends of the time", next_step="leave --since and --until out")
+    start, end = span or (start, end)
+    text = " ".join([*map(_quoted, terms), *_time_terms(start, end)])
     question = parse_query(text, now=utc_now(), zone=zone)
     if question.interval is not None:
         app.out.say(question.interval.describe())
@@ -94,10 +106,8 @@ def _quoted(term: str) -> str:
     return f'{name}:"{text}"'
 
 
-def _time_terms(start: str | None, span: tuple[str, str] | None) -> list[str]:
-    words = {"since": start} if start is not None else {}
-    if span is not None:
-        words |= {"since": span[0], "until": span[1]}
+def _time_terms(start: str | None, end: str | None) -> list[str]:
+    words = {name: text for name, text in (("since", start), ("until", end)) if text is not None}
     quoted = {name: text.replace("\\", "\\\\").replace('"', '\\"') for name, text in words.items()}
     return [f'{name}:"{text}"' for name, text in quoted.items()]
 

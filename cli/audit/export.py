@@ -11,6 +11,7 @@ import click
 
 from sentinel_core.audit.errors import EventDamaged
 from sentinel_core.audit.export.lines import comma_separated, ndjson
+from sentinel_core.audit.export.paging import Tally
 from sentinel_core.audit.export.parquet import write_parquet
 from sentinel_core.audit.files import written_whole
 from sentinel_core.audit.query.zones import zone_named
@@ -48,6 +49,7 @@ def export(
     form: str | None,
     file: Path | None,
     start: str | None,
+    end: str | None,
     span: tuple[str, str] | None,
     zone: str | None,
 ) -> None:
@@ -68,16 +70,19 @@ def export(
         raise UsageProblem(f"-o names a file here, and {file} is a form", next_step=f"write --format {FORMATS[0]}")
     file = None if str(file) == "-" else file
     form = form or _named(file)
-    query = asked(app, terms, start, span, zone_named(zone)).of_every_type()
-    unread: list[str] = []
+    query = asked(app, terms, zone_named(zone), start=start, end=end, span=span).of_every_type()
+    tally = Tally()
     with opened_in_order(app) as store:
         if file is None:
-            _to_stdout(app.out, form, store, query, unread)
+            _to_stdout(app.out, form, store, query, tally)
         else:
-            _to_file(app, form, store, query, file, unread)
-    if unread:
-        ids = ", ".join(visible(each[:SHORT_ID]) for each in unread[:IDS_SHOWN])
-        raise EventDamaged(f"{plural(len(unread), 'event')} cannot be read any more and were left out: {ids}")
+            _to_file(app, form, store, query, file, tally)
+    if not app.out.closed:
+        what = plural(tally.written, "event" if form == "ndjson" else "change")
+        app.out.say(f"{what} written to {file}." if file else f"{what} written.")
+    if tally.unread:
+        ids = ", ".join(visible(each[:SHORT_ID]) for each in tally.unread[:IDS_SHOWN])
+        raise EventDamaged(f"{plural(len(tally.unread), 'event')} cannot be read any more and were left out: {ids}")
 
 
 def _named(file: Path | None) -> str:
@@ -85,14 +90,14 @@ def _named(file: Path | None) -> str:
     return suffix if suffix in FORMATS else FORMATS[0]
 
 
-def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query, unread: list[str]) -> None:
+def _to_stdout(out: Output, form: str, store: ArrivalStore, query: Query, tally: Tally) -> None:
     is_terminal = sys.stdout.isatty()
     if form == "parquet":
         if is_terminal:
             raise UsageProblem("Parquet is nothing to look at on a terminal", next_step="add -o FILE")
-        write_parquet(store, query, cast("BinaryIO", _Sink(out)))
+        write_parquet(store, query, cast("BinaryIO", _Sink(out)), tally)
         return
-    for piece in _pieces(form, store, query, unread):
+    for piece in _pieces(form, store, query, tally):
         out.write_bytes(_shown(piece) if is_terminal else piece)
         if out.closed:
             return
@@ -124,20 +129,19 @@ class _Sink:
         self.closed = True
 
 
-def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path, unread: list[str]) -> None:
+def _to_file(app: App, form: str, store: ArrivalStore, query: Query, file: Path, tally: Tally) -> None:
     try:
         with app.out.waiting(f"writing {file}"), written_whole(file, mode=OWNER_ONLY) as sink:
             if form == "parquet":
-                write_parquet(store, query, sink)
+                write_parquet(store, query, sink, tally)
             else:
-                sink.writelines(_pieces(form, store, query, unread))
+                sink.writelines(_pieces(form, store, query, tally))
     except OSError as error:
         raise CommandError(
             f"{file}: {error.strerror or error}; nothing was left there",
             next_step="give -o a path that this user may write, on a disk with room",
         ) from error
-    app.out.say(f"Written to {file}.")
 
 
-def _pieces(form: str, store: ArrivalStore, query: Query, unread: list[str]) -> Iterable[bytes]:
-    return ndjson(store, query, unread) if form == "ndjson" else comma_separated(store, query)
+def _pieces(form: str, store: ArrivalStore, query: Query, tally: Tally) -> Iterable[bytes]:
+    return ndjson(store, query, tally) if form == "ndjson" else comma_separated(store, query, tally)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -19,6 +18,7 @@ from sentinel_core.audit.retention.purge import Plan, Purged, Statement, plan
 from sentinel_core.audit.retention.purge import purge as run
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store import open_store
+from sentinel_core.cli.actor import actor
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.audit.common import opened, zone_option
 from sentinel_core.cli.exits import BadSettings, CommandError
@@ -94,7 +94,7 @@ def _run(app: App, before: datetime, folder: Path, reason: str | None, future: d
     key = None if settings.signing_key is None else SigningKey.from_pem(settings.signing_key)
     if key is None:
         app.out.say("note: audit.signingKey is not set, so the record of the purge is not signed")
-    statement = Statement(app.environment, utc_now(), _user(), reason, key)
+    statement = Statement(app.environment, utc_now(), actor(), reason, key)
     with closing(open_store(settings.store)) as opened_store:
         store = _purging(opened_store)
         with app.out.waiting("sealing and removing events"):
@@ -102,14 +102,6 @@ def _run(app: App, before: datetime, folder: Path, reason: str | None, future: d
         if key is not None and settings.checkpoints is not None and done.record is not None:
             append(Path(settings.checkpoints), signed(store.heads(), key, utc_now()))
     return done
-
-
-def _user() -> str | None:
-    """The user of this machine, as far as it has a name."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a number without an entry, as in containers
-        return None
 
 
 def _planned(planned: Plan) -> str:

@@ -31,6 +31,7 @@ def query(
     app: App,
     terms: tuple[str, ...],
     start: str | None,
+    end: str | None,
     span: tuple[str, str] | None,
     limit: int,
     after: str | None,
@@ -52,7 +53,7 @@ def query(
     Put -- before a term that begins with a minus.
     """
     place = zone_named(zone)
-    question = asked(app, terms, start, span, place)
+    question = asked(app, terms, place, start=start, end=end, span=span)
     with opened(app) as store, app.out.waiting("asking the audit store"):
         page = store.query(question.query(limit=limit, after=after))
         stands = stands_of(app, store, [row.event for row in page.rows])

@@ -51,7 +51,7 @@ def tail(app: App, terms: tuple[str, ...], follow: bool, count: int, zone: str |
     TERMs are those of `audit query`. A store that is not there yet or is down for a while is waited for.
     """
     place = zone_named(zone)
-    query = asked(app, terms, None, None, place).query()
+    query = asked(app, terms, place).query()
     if follow and (app.output not in ENDLESS or app.json_into is not None):
         raise UsageProblem(
             "with --follow there is no end, and so no whole document", next_step="use -o ndjson, or leave --follow out"

@@ -38,6 +38,7 @@ ROWS_ELSEWHERE = 200
 @click.option("--field", type=WORDS, metavar="NAME", help="Only changes of this field, e.g. count.")
 @click.option("--between", "window", nargs=2, metavar="START END", help="From START up to END, END not included.")
 @click.option("--since", "start", metavar="TIME", help="From TIME until now; 2h is two hours ago.")
+@click.option("--until", "end", metavar="TIME", help="Up to TIME, or its end; with --since, from there.")
 @click.option("--at", "moment", metavar="TIME", help="The change that was in force at TIME.")
 @click.option("--kind", type=WORDS, metavar="KIND", help="Only rules of this kind, e.g. flow.")
 @click.option("--env", type=WORDS, metavar="NAME", help="Only this environment (default: of the context in use).")
@@ -50,6 +51,7 @@ def who(
     field: str | None,
     window: tuple[str, str] | None,
     start: str | None,
+    end: str | None,
     moment: str | None,
     kind: str | None,
     env: str | None,
@@ -68,12 +70,13 @@ def who(
     """
     place = zone_named(zone)
     now = utc_now()
-    interval = _interval(window, start, moment, now, place)
+    interval = _interval(window, start, end, moment, now, place)
     env = env or (app.settings.environment if app.context.name else None)
     conditions = tuple(
         text_condition(name, given) for name, given in (("kind", kind), ("environment", env)) if given is not None
     )
-    told = "all changes so far" if _is_all(window, start, moment) else _told(interval, moment, place)
+    is_all = not any((window, start, end, moment))
+    told = "all changes so far" if is_all else _told(interval, moment, place)
     app.out.say(f"{told}, environment {env}" if env else told)
     with opened(app) as store:
         with app.out.waiting("asking the audit store"):
@@ -85,8 +88,7 @@ def who(
         stands = stands_of(app, store, _shown(answer))
         if stands is not None and not (moment or conditions):
             stands = replace(stands, unfound=_unfound(answer, stands))
-    shown = None if _is_all(window, start, moment) or moment else interval
-    app.out.show(_view(answer, place, shown, stands, outside=(past, future)))
+    app.out.show(_view(answer, place, None if is_all or moment else interval, stands, outside=(past, future)))
     app.out.say(
         _summary(answer, place)
         + elsewhere
@@ -161,20 +163,25 @@ def _holds(stands: Standing | None, zone: tzinfo, *, checkpoints: bool) -> str:
     return f"{text}; no checkpoint covers {them} yet." if checkpoints else f"{text}."
 
 
-def _is_all(*given: object) -> bool:
-    return not any(given)
-
-
 def _interval(
-    window: tuple[str, str] | None, start: str | None, moment: str | None, now: datetime, zone: tzinfo
+    window: tuple[str, str] | None,
+    start: str | None,
+    end: str | None,
+    moment: str | None,
+    now: datetime,
+    zone: tzinfo,
 ) -> Interval:
-    if [window, start, moment].count(None) < 2:
-        raise UsageProblem("--between, --since and --at name the time in three ways", next_step="give one of them")
+    if [window, start or end, moment].count(None) < 2:
+        raise UsageProblem(
+            "--between, --since with --until, and --at name the time in three ways", next_step="give one of them"
+        )
+    if start is not None and end is not None:
+        window = (start, end)
     if window is not None:
         return between(*window, now=now, zone=zone)
     if start is not None:
         return since(start, now=now, zone=zone)
-    return until(moment if moment is not None else "now", now=now, zone=zone)
+    return until(moment or end or "now", now=now, zone=zone)
 
 
 def _told(interval: Interval, moment: str | None, zone: tzinfo) -> str:

@@ -42,21 +42,24 @@ def demo(app: App, keep: str | None) -> None:
     A Git repository with rules, a guarded service under load, a threshold changed by a commit, a bad commit refused, a
     rollback, and the answer to "who changed it, from what to what?". Every figure is measured while you watch.
     """
-    folder = _folder(keep)
+    folder, is_new = _folder(keep)
     story = Story(Workshop(folder), app.out)
     try:
         story.tell()
-    finally:
+    except BaseException:
         story.close()
-        if keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            app.out.say()
-            app.out.say(f"Everything lies in {folder}. Ask it, for example:")
-            app.out.say(
-                "  ",
-                Styled(f"cd {shlex.quote(str(folder))} && {shlex.quote(program())} audit who payment_invoke", "bold"),
-            )
+        _clear(folder, is_new=is_new)  # half a story is nothing to look at, and would be in the way of the next
+        raise
+    story.close()
+    if keep is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        app.out.say()
+        app.out.say(f"Everything lies in {folder}. Ask it, for example:")
+        app.out.say(
+            "  ",
+            Styled(f"cd {shlex.quote(str(folder))} && {shlex.quote(program())} audit who payment_invoke", "bold"),
+        )
     app.out.show(story.figures())
 
 
@@ -66,14 +69,24 @@ def program() -> str:
     return str(called.resolve()) if called.name == "sentinelctl" and called.parent != Path() else "sentinelctl"
 
 
-def _folder(keep: str | None) -> Path:
+def _clear(folder: Path, *, is_new: bool) -> None:
+    for each in [folder] if is_new else folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
+
+
+def _folder(keep: str | None) -> tuple[Path, bool]:
+    """An empty folder, and whether it was made here."""
     if not keep:
-        return Path(tempfile.mkdtemp(prefix="sentinel-demo-")).resolve()
+        return Path(tempfile.mkdtemp(prefix="sentinel-demo-")).resolve(), True
     folder = Path(keep).expanduser().resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageProblem(f"{folder} is not an empty folder", next_step="name a folder that does not exist yet")
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return folder, is_new
 
 
 class Story:
@@ -159,7 +172,7 @@ class Story:
         if done.returncode not in expect:
             raise CommandError(
                 f"{command_line(arguments)} ended with exit code {done.returncode}",
-                next_step="run the demo with --keep and try the command in its folder",
+                next_step="look at what it said above; sentinelctl doctor tells of what this machine lacks",
             )
 
     def title(self, text: str) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import click
 
-from sentinel_core.cli.actor import actor
+from sentinel_core.cli.actor import actor, names
 from sentinel_core.cli.app import WORDS, App, output_options, pass_app
 from sentinel_core.cli.durations import seconds
 from sentinel_core.cli.exits import CommandError, UsageProblem
@@ -96,7 +96,7 @@ def release(app: App, lock: str, store: str | None) -> None:
     """
     with target(app, store) as (uri, source):
         held = _the(source, uri, lock)
-        if not locks.is_same_person(held.lock.holder, actor()):
+        if not locks.is_same_person(held.lock.holder, names()):
             raise UsageProblem(
                 f"the lock {held.lock.id} is held by {held.lock.holder or 'somebody'}, and you are {actor()}",
                 next_step=breaking(held.lock, uri),

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sentinel_core.cli.actor import actor
+from sentinel_core.cli.actor import actor, names
 from sentinel_core.cli.app import App
 from sentinel_core.cli.exits import CommandError, Exit
 from sentinel_core.datasources.contract import Item, Readable
@@ -27,7 +27,15 @@ def locked(
     """See `held`. Raises CommandError (5) where somebody else holds a lock."""
     try:
         with held(
-            source, uri, items, holder=actor(), command=command, reason=reason, under=under, told=app.out.say
+            source,
+            uri,
+            items,
+            holder=actor(),
+            command=command,
+            reason=reason,
+            under=under,
+            names=names(),
+            told=app.out.say,
         ) as holding:
             yield holding
     except LockHeld as taken:

@@ -106,13 +106,14 @@ def held(
     command: str,
     reason: str | None,
     under: str | None = None,
+    names: Sequence[str] = (),
     clock: Clock | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Holding]:
-    """The items are the caller's own within the block. `under`: the lock under which the caller writes, which
-    he holds as a person: neither that of another nor that of a running command. A store whose notes stay in its history
-    takes no lock of its own: that of others counts. A caller who may not write notes goes on without a lock, and `told`
-    hears of it.
+    """The items are the caller's own within the block. `under`: the lock under which the caller writes, which he holds
+    as a person, by whichever of his `names`: neither that of another nor that of a running command. A store whose notes
+    stay in its history takes no lock of its own: that of others counts. A caller who may not write notes goes on
+    without a lock, and `told` hears of it.
 
     Raises LockHeld, DatasourceError.
     """
@@ -122,13 +123,13 @@ def held(
     lock = Lock(secrets.token_hex(4), holder, command, reason, now, lease(now), renewed=True)
     holding = Holding(source, uri, lock, clock)
     if under is not None or isinstance(source, NotesInHistory) or not isinstance(source, HasNotes):
-        check_free(source, uri, items, holder, under, clock, told)
+        check_free(source, uri, items, holder, under, clock, told, names)
         yield holding
         return
     try:
         holding.take(items, told)
     except SourceDenied as denied:
-        check_free(source, uri, items, holder, under, clock, told)
+        check_free(source, uri, items, holder, under, clock, told, names)
         told(f"no lock was taken, because it may not be written ({denied}); each write still compares and sets")
         yield holding
         return
@@ -149,6 +150,7 @@ def check_free(
     under: str | None,
     clock: Clock,
     told: Callable[[str], None] = lambda _: None,
+    names: Sequence[str] = (),
 ) -> None:
     """Raises LockHeld for a lock that is not `under` or is not the holder's own, LockLost where `under` is held on none
     of the items."""
@@ -159,7 +161,7 @@ def check_free(
         if lock is not None and lock.id == under:
             if lock.until <= now:
                 continue
-            if lock.renewed or not is_same_person(lock.holder, holder):
+            if lock.renewed or not is_same_person(lock.holder, (holder, *names)):
                 raise LockHeld(lock, uri)
             is_under = True
         elif lock is not None and isinstance(source, HasNotes):

@@ -29,6 +29,7 @@ NOTE = "lock"
 LONGEST_REASON = 1000
 """Characters: a note stands beside rules and is read before each write."""
 _LONG_BYTES = 2**19
+_NAMED = re.compile(r"(?P<name>[^<>]*?) *<(?P<address>[^<>\s]+@[^<>\s]+)>")
 _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 _YEARS = range(1900, 9000)
 """Of times that stand in a note: each can be told in every zone."""
@@ -221,9 +222,30 @@ def found(source: Readable, items: Sequence[Item]) -> list[tuple[Lock, list[Item
     return list(locks.values())
 
 
-def is_same_person(one: str | None, other: str | None) -> bool:
-    """`chen (GitLab job 42)` is chen, in the next job too."""
-    return (one or "").partition(" (")[0] == (other or "").partition(" (")[0]
+def is_same_person(holder: str | None, names: Iterable[str | None]) -> bool:
+    """Whether one of these names is the holder's. `chen (GitLab job 42)` is chen, in the next job too, and is
+    `Chen Li <chen@example.org>`: a login is the beginning of an address. Two addresses are two persons."""
+    return any(_is_same(_person(holder or ""), _person(name or "")) for name in names)
+
+
+def _is_same(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    (name, address), (other_name, other_address) = one, other
+    if address and other_address:
+        return address == other_address
+    logins = {name, _login(address)} & {other_name, _login(other_address)}
+    return bool(logins - {""}) or one == other
+
+
+def _person(text: str) -> tuple[str, str]:
+    """Name and address, without the run of a pipeline; empty where there is none."""
+    found = _NAMED.match(text)
+    return (found["name"], found["address"].casefold()) if found else (text.partition(" (")[0], "")
+
+
+def _login(address: str) -> str:
+    """`chen` of chen@example.org, and of 42+chen@users.noreply.github.com."""
+    local, _, host = address.partition("@")
+    return local.rpartition("+")[2] if host == "users.noreply.github.com" else local.partition("+")[0]
 
 
 def lease(now: datetime) -> datetime:

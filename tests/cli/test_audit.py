@@ -232,6 +232,20 @@ def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run)
     assert document["event"]["data"]["changes"] == document["patch"]
 
 
+@pytest.mark.parametrize("command", [["who", "*"], ["query"]])
+def test_until_ends_a_time_as_its_term_does(months: Path, sentinelctl: Run, command: list[str]) -> None:
+    def count(*options: str) -> int:
+        ended = sentinelctl("audit", *command, "--zone", "UTC", "-o", "json", *options)
+        assert ended.code == 0, ended.err
+        return ended.out.count('"flow/pay"')
+
+    whole = count()
+    assert 0 < count("--until", "2026-07") < whole  # all of July, too
+    assert count("--until", "2026-07") == count("--between", "1970-01-01", "2026-08-01")
+    assert count("--since", "2026-07-01", "--until", "2026-07-31") == count("--between", "2026-07-01", "2026-08-01")
+    assert sentinelctl("audit", *command, "--between", "2h", "1h", "--until", "now").code == 64
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -240,7 +254,10 @@ def test_show_prints_the_patch_and_the_inverse(story: Project, sentinelctl: Run)
         (["who", "x", "--since", "blargh"], "'blargh' is not a time; write '2h' or 'yesterday'"),
         (["who", "x", "--since", "blargh"], "  next: sentinelctl audit query --help"),
         (["who", "x", "--zone", "Asia/Shanghi"], "write 'Asia/Shanghai'"),
-        (["who", "x", "--since", "1h", "--at", "now"], "--between, --since and --at name the time in three ways"),
+        (
+            ["who", "x", "--since", "1h", "--at", "now"],
+            "--between, --since with --until, and --at name the time in three ways",
+        ),
         (["who", "x", "--between", "now", "yesterday"], "write 'yesterday to now'"),
         (["show", "ab"], "give at least 8 characters"),
         (["show", "ab"], "  next: sentinelctl audit query    (lists events with their ids)"),

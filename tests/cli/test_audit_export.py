@@ -68,7 +68,7 @@ def store(here: Path) -> SqliteStore:
 
 def test_ndjson_is_each_event_whole_in_the_order_of_arrival(store: SqliteStore, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "export")
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (0, "5 events written.\n")
     read = [parse_event(line) for line in ended.out.splitlines()]
     assert [each.id for each in read] == [each.id for each in EVENTS]
     assert [each.payload for each in read] == [each.payload for each in EVENTS]
@@ -123,13 +123,13 @@ def test_a_pipe_from_store_to_store_works(store: SqliteStore, process: Run, here
     ended = process(
         script="$SENTINELCTL audit export | SENTINEL_AUDIT__STORE=sqlite:///other.db $SENTINELCTL audit ingest --file -"
     )
-    assert (ended.code, ended.err) == (0, "5 stored, 0 were there already, 0 lines refused.\n")
+    assert (ended.code, ended.err) == (0, "5 events written.\n5 stored, 0 were there already, 0 lines refused.\n")
     assert SqliteStore(here / "other.db").count() == 5
 
 
 def test_csv_has_a_row_a_change(store: SqliteStore, sentinelctl: Run) -> None:
     ended = sentinelctl("audit", "export", "--format", "csv", "-o", "all.csv")
-    assert (ended.code, ended.out, ended.err) == (0, "", "Written to all.csv.\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "6 changes written to all.csv.\n")
     content = Path("all.csv").read_bytes().decode()
     assert content.endswith("\n")
     assert "\r" not in content.replace("\\r", "").replace("b\r\nc", "")
@@ -309,7 +309,7 @@ def test_pages_are_read_as_they_are_written(store: SqliteStore, monkeypatch: pyt
         return arrived(self, of)
 
     monkeypatch.setattr(SqliteStore, "arrived", counted)
-    lines = ndjson(store, Query())
+    lines = ndjson(store, Query(), paging.Tally())
     next(lines)
     assert len(asked) == 1
     assert len(list(lines)) == 4

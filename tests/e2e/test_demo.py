@@ -78,6 +78,8 @@ def test_an_interrupted_demo_takes_its_service_with_it(tmp_path: Path) -> None:
     while services(folder) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert services(folder) == []
+    assert not folder.exists()
+    assert "Everything lies in" not in said
 
 
 def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
@@ -86,3 +88,19 @@ def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 64
     assert "is not an empty folder" in done.stderr
     assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_a_demo_that_fails_leaves_a_folder_as_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    done = subprocess.run(
+        [*DEMO, "--keep", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PATH": str(tmp_path)},  # no Git there
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert list(folder.iterdir()) == []

@@ -27,6 +27,7 @@ from sentinel_core.publishing.locks import (
     break_lock,
     encoded,
     found,
+    is_same_person,
     lease,
     release,
     renew,
@@ -453,3 +454,23 @@ def test_a_lock_of_a_part_is_written_under_with_the_rest_free(plain: MemorySourc
 def test_a_note_is_read_as_it_was_written(plain: MemorySource, item: Item, clock: FakeClock) -> None:
     note = take(plain, item, lock(clock, holder=None, reason=None), clock, "store")
     assert encoded(standing(plain, item)) == note == plain.note(item, NOTE)
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "same"),
+    [
+        ("chen", "chen", True),
+        ("chen (GitLab job 42)", "chen (GitLab job 43)", True),
+        ("Chen Li <chen@example.org>", "Chen Li <Chen@Example.org> (GitLab job 43)", True),
+        ("Chen Li <chen@example.org>", "chen (GitHub Actions run 1)", True),
+        ("chen", "Chen Li <42+chen@users.noreply.github.com>", True),
+        ("Chen Li <chen@example.org>", "Chen Li", True),
+        ("Chen Li <chen@example.org>", "Chen Li <chen@example.com>", False),
+        ("Chen Li <chen@example.org>", "li", False),
+        ("chen", None, False),
+        (None, None, True),
+        (None, "chen", False),
+    ],
+)
+def test_one_person_has_several_names(holder: str | None, name: str | None, same: bool) -> None:
+    assert is_same_person(holder, [name]) is same
