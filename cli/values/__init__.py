@@ -62,6 +62,7 @@ _VALUES: Mapping[str, Values] = {
     "--zone": words.zones,
     "--field": words.fields,
     "--since": words.since,
+    "--until": words.since,
     "--between": words.between,
     "--at": words.at,
     "--before": words.ago,

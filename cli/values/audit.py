@@ -159,7 +159,8 @@ def _question(line: Line) -> Question:
     span = given.get("span") if isinstance(given.get("span"), tuple) else None
     try:
         zone = zone_named(given.get("zone"))
-        return asked(line.app, given.get("terms") or (), given.get("start"), span, zone)
+        terms, start, end = given.get("terms") or (), given.get("start"), given.get("end")
+        return asked(line.app, terms, zone, start=start, end=end, span=span)
     except (QueryInvalid, UsageProblem):
         return Question((), None)
 

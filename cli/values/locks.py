@@ -30,7 +30,7 @@ def _asking(line: Line, counts: Callable[[str], bool]) -> list[Callable[[], Item
         with opened(line.app, uri) as source:
             found = [each.lock for each in locks_of(source, uri) if counts(each.lock.command)]
         for lock in sorted(found, key=lambda each: each.since, reverse=True):
-            who = f"{lock.holder or 'somebody'} ({lock.command})"
-            yield item(lock.id, said(who, lock.since, lock.reason))
+            who = (lock.holder or "somebody").partition(" <")[0]
+            yield item(lock.id, said(f"{who} ({lock.command})", lock.since, lock.reason))
 
     return asking(line, ask)
