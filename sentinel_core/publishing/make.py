@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from sentinel_core.datasources.contract import Item, Readable, Reading, SourceMisconfigured
+from sentinel_core.datasources.contract import Absent, Item, Readable, Reading, SourceMisconfigured
 from sentinel_core.datasources.names import DOCUMENT_NAME
 from sentinel_core.freeze import Freeze, frozen, said
 from sentinel_core.publishing.carry_out import items_of
@@ -133,7 +133,7 @@ def make_plan(
         runs = dict(standing or {})
         if missing := [kind for kind in kinds if kind not in runs]:
             known = newest_valid(remembers(item), item.kinds, missing)
-            if known is not None or standing is None or told_beside(source, item):
+            if known is not None or standing is None or not told_beside(source, item).keys().isdisjoint(missing):
                 older[item.source] = known
             runs = {**(known.sets if known is not None else {}), **runs}
         stands |= runs
@@ -147,7 +147,7 @@ def make_plan(
             back += again
             changed |= sets
             if item.source in older and older[item.source] is None and len(again) < len(sets):
-                found.append(_unknown(item, reading))
+                found.append(_unknown(item, reading, is_valid=standing is not None))
             found += _foreign(item, reading, environment)
             found += _too_long(step, kinds[0], max_bytes)
             found += _quarantined(source, item, step)
@@ -308,15 +308,16 @@ def _foreign(item: Item, reading: Reading, environment: str) -> list[Objection]:
     return [Objection("environment", item.kinds[0] if len(item.kinds) == 1 else None, text)]
 
 
-def _unknown(item: Item, reading: Reading) -> Objection:
+def _unknown(item: Item, reading: Reading, *, is_valid: bool) -> Objection:
     """Without it a text that is not valid, or gone, would be a way around the guards: it loses nothing and changes
     nothing."""
-    is_there = isinstance(reading, Revision)
-    what = f"what {'stands' if is_there else 'was published'} at {item.source}"
-    text = (
-        f"{what} {'are no valid rules' if is_there else 'is gone'}, and nobody remembers those that engines run in "
-        "their place: nothing can be compared"
-    )
+    if isinstance(reading, Absent):
+        what = f"what was published at {item.source} is gone"
+    elif is_valid:
+        what = f"what stands at {item.source} says nothing of some rules that were published there"
+    else:
+        what = f"what stands at {item.source} are no valid rules"
+    text = f"{what}, and nobody remembers those that engines run in their place: nothing can be compared"
     return Objection("unknown", item.kinds[0] if len(item.kinds) == 1 else None, text)
 
 

@@ -213,3 +213,16 @@ def test_rules_that_were_never_published_are_whose_they_were(one: Shop) -> None:
     found = one.standing()
     assert (found["channel"], found["author"]) == ("file", None)
     assert not (one.here / ".live.yaml.provenance").exists()
+
+
+def test_a_kind_that_is_new_in_a_document_is_added_and_one_that_an_editor_took_out_is_asked_for(one: Shop) -> None:
+    degrade = "degradeRules:\n  - {resource: a, grade: error_count, count: 3, timeWindow: 5}\n"
+    ok(one.run("rules", "publish", "--yes"))
+    for text in (RULES + degrade, RULES.replace("20", "21") + degrade):
+        (one.here / "rules.yaml").write_text(text, encoding="utf-8")
+        ok(one.run("rules", "publish", "--yes", "--reason", "more"))
+    (one.here / "live.yaml").write_text(RULES, encoding="utf-8")
+    (one.here / "none.yaml").write_text("degradeRules: []\n", encoding="utf-8")
+    refused = one.run("rules", "publish", "none.yaml", "--yes", "--reason", "oops")
+    assert (refused.code, "--allow-unknown" in refused.err) == (Exit.REFUSED, True)
+    assert "says nothing of some rules that were published there" in refused.err

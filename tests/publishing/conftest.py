@@ -23,7 +23,7 @@ def identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home))
 
 
-@pytest.fixture(params=["memory", "lists", "document", "git", "etcd", "nacos-2", "nacos-3"])
+@pytest.fixture(params=["memory", "lists", "document", "folder", "git", "etcd", "nacos-2", "nacos-3"])
 def noting(request: pytest.FixtureRequest, tmp_path: Path, identity: None) -> Iterator[Any]:
     """A store under test; two openings of it, as two machines have them, come from `again`."""
     name = request.param
@@ -32,6 +32,9 @@ def noting(request: pytest.FixtureRequest, tmp_path: Path, identity: None) -> It
     elif name == "lists":
         (tmp_path / "lists").mkdir()
         uri = f"file://{tmp_path}/lists?format=json"
+    elif name == "folder":
+        (tmp_path / "rules").mkdir()
+        uri = f"file://{tmp_path}/rules"
     elif name == "document":
         uri = f"file://{tmp_path}/rules.yaml"
     elif name == "git":
