@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ruamel.yaml.events import AliasEvent, ScalarEvent
@@ -84,6 +84,14 @@ class Draft:
     def is_mapping(self, path: Path) -> bool:
         node = self._node(path)
         return isinstance(node, tuple) and isinstance(node[1], dict)
+
+    def anchors(self, path: Path) -> set[str]:
+        """The names of those that what stands at `path` carries itself."""
+        return set(_anchors(self._node(path)))
+
+    def line(self, path: Path) -> int:
+        """1-based, where that begins."""
+        return int(_event(self._node(path)).start_mark.line) + 1
 
     def _node(self, path: Path) -> Any:
         node = self._root
@@ -375,6 +383,18 @@ class Draft:
     def _unchangeable(self, path: Path, why: str) -> Unchangeable:
         mark = _event(self._node(path)).start_mark
         return Unchangeable(f"{self.source.name}:{mark.line + 1}:{mark.column + 1}: {json_path(path)}: {why}")
+
+
+def _anchors(node: Any) -> Iterator[str]:
+    event = _event(node)
+    if type(event) is AliasEvent:
+        return
+    if event.anchor:
+        yield str(event.anchor)
+    children = node[1] if isinstance(node, tuple) else ()
+    for child in (pair[1] for pair in children.values()) if isinstance(children, dict) else children:
+        if _start(_event(child)) >= _start(event):  # what is merged stands elsewhere
+            yield from _anchors(child)
 
 
 def _event(node: Any) -> Any:

@@ -6,6 +6,7 @@ that writes it, else in the base. A new rule goes behind the last one of its res
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,23 +39,26 @@ def rewrite(
     """
     now = tuple(texts)
     kinds, meant = _held(now, kinds), wanted
+    before, valid = now, dict[Kind, RuleSet]()
     for number in range(_PASSES):
         try:
             sets = parse_revision(Revision(now, "document", ""), kinds)
         except RuleRejected as rejection:
             if number == 0:
                 raise
-            told = "\n".join(map(str, rejection.errors))
-            raise Unchangeable(f"changed in place, the rules would not be valid:\n{told}") from rejection
+            told = [*_Pass(before, kinds).anchored(valid, now), *map(str, rejection.errors)]
+            raise Unchangeable("\n".join(["changed in place, the rules would not be valid:", *told])) from rejection
         if number == 0:
             meant = {**sets, **wanted}  # other kinds, too, may share parts with what changes
         different = [kind for kind in meant if kind not in sets or sets[kind].digest != meant[kind].digest]
         if not different:
             return now
-        before, now = now, _Pass(now, kinds).changed(sets, {kind: meant[kind] for kind in different})
+        before, valid = now, sets
+        now = _Pass(now, kinds).changed(sets, {kind: meant[kind] for kind in different})
         if before == now:
             break
-    raise Unchangeable(f"the {', '.join(different)} rules share parts (anchors, merges) that do not allow the change")
+    names = dict.fromkeys(rule.path for kind in different for rule in _differing(valid.get(kind), meant[kind]))
+    raise Unchangeable(f"{', '.join(names)}: shares parts (anchors, merges) that do not allow the change")
 
 
 def _held(texts: Sequence[SourceText], kinds: Sequence[Kind]) -> Sequence[Kind]:
@@ -80,6 +84,23 @@ class _Pass:
         drafts = self._drafts
         return tuple(drafts[text.name].result() if text.name in drafts else text for text in self._texts)
 
+    def anchored(self, sets: Mapping[Kind, RuleSet], changed: Sequence[SourceText]) -> Iterator[str]:
+        """Which rules carry an anchor that is no more in the `changed` texts, and is used there."""
+        texts = {text.name: text.content.decode() for text in changed}
+        for kind, rules in sets.items():
+            for rule, place in zip(rules.rules, self._places(kind), strict=False):
+                (name, path) = place[0]
+                for anchor in sorted(self._draft(name).anchors(path)):
+                    if _mentions(texts[name], f"*{anchor}") and not _mentions(texts[name], f"&{anchor}"):
+                        yield (
+                            f"{name}:{self._draft(name).line(path)}: {rule.path} carries the anchor &{anchor}, which "
+                            f"other rules use; write those out first"
+                        )
+
+    def _places(self, kind: Kind) -> list[list[Place]]:
+        listings = self._listings.get(kind, ())
+        return [places_of(each, index) for each in listings for index in range(len(each.items))]
+
     def _draft(self, name: str) -> Draft:
         if name not in self._drafts:
             self._drafts[name] = Draft(next(text for text in self._texts if text.name == name))
@@ -89,10 +110,10 @@ class _Pass:
         if standing is None:
             self._add_section(kind, wanted)
             return
-        origins = [(each, index) for each in self._listings[kind] for index in range(len(each.items))]
-        if len(origins) != len(standing.rules):
+        places = self._places(kind)
+        if len(places) != len(standing.rules):
             raise Unchangeable(f"a {kind} rule stands there twice; remove one of them first")
-        where = {id(rule): places_of(*origin) for rule, origin in zip(standing.rules, origins, strict=True)}
+        where = {id(rule): place for rule, place in zip(standing.rules, places, strict=True)}
         pairs = pair_rules(standing.rules, wanted.rules)
         removed, added = list(pairs.removed), list(pairs.added)
         for before, after in [*pairs.changed, *_of_one_resource(removed, added)]:
@@ -237,6 +258,17 @@ def _of_one_resource(removed: list[Rule], added: list[Rule]) -> Iterator[tuple[R
             removed.remove(before)
             added.remove(after)
             yield before, after
+
+
+def _differing(standing: RuleSet | None, wanted: RuleSet) -> Iterator[Rule]:
+    pairs = pair_rules(standing.rules if standing else (), wanted.rules)
+    yield from (after for _, after in pairs.changed)
+    yield from (*pairs.removed, *pairs.added)
+
+
+def _mentions(text: str, mark: str) -> bool:
+    """An anchor or an alias, and none whose name only begins so."""
+    return re.search(rf"[\s,\[{{]{re.escape(mark)}(?![^\s,\[\]{{}}])", f" {text}") is not None
 
 
 def _at(data: Any, path: Path) -> Any:

@@ -6,6 +6,7 @@ import io
 import stat
 import tempfile
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,8 @@ def edited(path: Path, change: Callable[[Any], None], *, check: Callable[[Path],
     """Applies `change` to the tree of the file, which need not exist, and replaces the file whole or not at all;
     one edit after another, however many begin at once. `check` is given a file with the new text in the same folder.
     Raises SettingsError, CommandError."""
+    _check_file(path)
     try:
-        if path.exists() and not path.is_file():  # /dev/null, a pipe, a folder: nothing that may be replaced
-            raise CommandError(f"{shown(path)} is no file", next_step="name another file with --config")
         path.parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()  # where it is a link, what it leads to is replaced
         with exclusive(target.parent):  # what somebody else writes meanwhile would be lost
@@ -44,6 +44,30 @@ def edited(path: Path, change: Callable[[Any], None], *, check: Callable[[Path],
         raise CommandError(
             f"{shown(path)} cannot be written: {error.strerror}", next_step="write into another file with --config"
         ) from error
+
+
+def difference(path: Path, change: Callable[[Any], None], *, check: Callable[[Path], None] | None = None) -> list[str]:
+    """What `edited` would change, as the lines of a unified diff; nothing is written that stays. Raises as it does."""
+    _check_file(path)
+    try:
+        content = path.read_bytes() if path.exists() else b""
+        text = _changed(content, str(path), change)
+        if check is not None and path.parent.is_dir():
+            _check(path.resolve(), text, check)
+        elif check is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                _check(Path(folder) / path.name, text, check)
+    except OSError as error:
+        raise CommandError(
+            f"{shown(path)} cannot be read: {error.strerror}", next_step="name another file with --config"
+        ) from error
+    before, after = (each.decode("utf-8-sig").splitlines() for each in (content, text))
+    return list(unified_diff(before, after, shown(path), f"{shown(path)} (changed)", lineterm=""))
+
+
+def _check_file(path: Path) -> None:
+    if path.exists() and not path.is_file():  # /dev/null, a pipe, a folder: nothing that may be replaced
+        raise CommandError(f"{shown(path)} is no file", next_step="name another file with --config")
 
 
 def _changed(content: bytes, name: str, change: Callable[[Any], None]) -> bytes:

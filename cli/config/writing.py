@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from sentinel_core.cli.app import WORDS, App, pass_app
-from sentinel_core.cli.config.edit import edited
+from sentinel_core.cli.config.edit import difference, edited
 from sentinel_core.cli.config.known import context_named, known_contexts
 from sentinel_core.cli.exits import BadSettings, Exit, UsageProblem
 from sentinel_core.cli.rules.inputs import shown
 from sentinel_core.datasources.contract import SourceMisconfigured
+from sentinel_core.masking import mask_text
 from sentinel_core.settings import Settings, SettingsError, load_settings
 from sentinel_core.settings_contexts import choice_file
 from sentinel_core.settings_sources import (
@@ -35,8 +36,11 @@ from sentinel_core.settings_sources import (
 @click.argument("settings", nargs=-1, type=WORDS, metavar="[SETTING=VALUE]...")
 @click.option("--unset", multiple=True, type=WORDS, metavar="SETTING", help="Leave this one out again.")
 @click.option("--user", is_flag=True, help="Write into the settings of this user, for every project.")
+@click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @pass_app
-def set_context(app: App, name: str, settings: tuple[str, ...], unset: tuple[str, ...], user: bool) -> int:
+def set_context(
+    app: App, name: str, settings: tuple[str, ...], unset: tuple[str, ...], user: bool, dry_run: bool
+) -> int:
     """Write a context into a settings file: a new one, or settings of one that is there.
 
     It goes where a context of that name stands, else into the project file, else into the settings of this user. What
@@ -66,6 +70,8 @@ def set_context(app: App, name: str, settings: tuple[str, ...], unset: tuple[str
             _remove(context, setting.split("."))
 
     try:
+        if dry_run:
+            return _show(app, difference(path, change, check=lambda written: _check(written, name)))
         edited(path, change, check=lambda written: _check(written, name))
     except SettingsError as error:
         raise _blaming(error, path, values) from error
@@ -75,8 +81,9 @@ def set_context(app: App, name: str, settings: tuple[str, ...], unset: tuple[str
 
 @click.command()
 @click.argument("name", type=WORDS)
+@click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @pass_app
-def delete_context(app: App, name: str) -> int:
+def delete_context(app: App, name: str, dry_run: bool) -> int:
     """Remove a context from its settings file.
 
     The stores that it names are left as they are.
@@ -92,6 +99,8 @@ def delete_context(app: App, name: str) -> int:
         if not left:
             tree.pop(CONTEXTS, None)
 
+    if dry_run:
+        return _show(app, difference(path, change))
     edited(path, change)
     with suppress(OSError):
         choice = choice_file(app.config)
@@ -99,6 +108,13 @@ def delete_context(app: App, name: str) -> int:
             choice.unlink()
             app.out.say("It was the one in use; no context is in use now.")
     app.out.say(f"Context {name} was removed from {shown(path)}.")
+    return Exit.DONE
+
+
+def _show(app: App, lines: Sequence[str]) -> int:
+    for line in lines:
+        app.out.line(mask_text(line))
+    app.out.say("Dry run: nothing was written. The same without --dry-run does it." if lines else "Nothing to do.")
     return Exit.DONE
 
 

@@ -26,9 +26,11 @@ from sentinel_core.clock import Clock
 from sentinel_core.datasources.contract import DatasourceError, HasNotes, Item, Readable
 from sentinel_core.masking import mask_text
 from sentinel_core.publishing import locks
+from sentinel_core.publishing.holding import check_free
 from sentinel_core.publishing.locks import Lock, LockHeld
 from sentinel_core.rules import KINDS, Kind
 
+NOTHING_WRITTEN = "Dry run: nothing was written. The same without --dry-run does it."
 _LONGEST_S = 7 * 86400.0
 """What shall last longer is a freeze, which stands in the settings for everybody to see."""
 SHORTEST_ID = 4
@@ -40,11 +42,12 @@ SHORTEST_ID = 4
 @click.option(
     "--for", "for_s", metavar="TIME", default="30m", show_default=True, callback=seconds, help="It ends by itself then."
 )
+@click.option("--dry-run", is_flag=True, help="Say whether it is free, and write nothing.")
 @store_option
 @kind_option("Of this kind only, in a store that keeps every kind by itself.")
 @output_options
 @pass_app
-def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | None) -> None:
+def hold(app: App, reason: str, for_s: float, dry_run: bool, store: str | None, kind: Kind | None) -> None:
     """Keep everybody else from writing a store for a while, as in an incident.
 
     Whoever publishes, applies, rolls back or synchronises meanwhile is told who holds it and why, and ends with exit
@@ -66,6 +69,11 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
     )
     with target(app, store) as (uri, source):
         items = _items(source, kind)
+        held = Held(uri, lock, tuple(each for item in items for each in item.kinds))
+        if dry_run:
+            _noted(source)
+            _dry_run(app, source, items, held)
+            return
         try:
             for item in items:
                 locks.take(_noted(source), item, lock, Clock(), uri, app.out.say)
@@ -75,9 +83,17 @@ def hold(app: App, reason: str, for_s: float, store: str | None, kind: Kind | No
             if isinstance(error, LockHeld):
                 raise is_held(error, uri) from error
             raise
-    held = Held(uri, lock, tuple(each for item in items for each in item.kinds))
     app.out.show(_view([held], f"held until {local(lock.until)}"))
     app.out.say(f"To give it up: sentinelctl lock release {shlex.quote(lock.id)} --store {shlex.quote(uri)}")
+
+
+def _dry_run(app: App, source: Readable, items: Sequence[Item], held: Held) -> None:
+    try:
+        check_free(source, held.store, items, held.lock.holder, None, Clock(), app.out.say)
+    except LockHeld as error:
+        raise is_held(error, held.store) from error
+    app.out.show(_view([held], f"would be held until {local(held.lock.until)}"))
+    app.out.say(NOTHING_WRITTEN)
 
 
 @click.command()
@@ -108,10 +124,11 @@ def release(app: App, lock: str, store: str | None) -> None:
 @click.command("break")
 @click.argument("lock", metavar="ID", type=WORDS)
 @click.option("--reason", type=WORDS, required=True, metavar="TEXT", help="Why; kept beside the rules.")
+@click.option("--dry-run", is_flag=True, help="Show what would be broken and write nothing.")
 @store_option
 @output_options
 @pass_app
-def break_(app: App, lock: str, reason: str, store: str | None) -> None:
+def break_(app: App, lock: str, reason: str, dry_run: bool, store: str | None) -> None:
     """End somebody's lock, when its holder is gone.
 
     ID is what list shows, or its first four characters or more. A command that still runs under it writes nothing more.
@@ -124,6 +141,10 @@ def break_(app: App, lock: str, reason: str, store: str | None) -> None:
     _check_reason(reason)
     with target(app, store) as (uri, source):
         held = _the(source, uri, lock)
+        if dry_run:
+            app.out.show(_view([held], f"would be broken: held by {held.lock.holder or 'somebody'}"))
+            app.out.say(NOTHING_WRITTEN)
+            return
         told = f"{held.lock.holder or 'somebody'} ({held.lock.command}), until {local(held.lock.until)}"
         confirm(app, f"Break the lock of {told}?", "")
         locks.break_lock(source, _items(source, None), held.lock.id, by=actor(), reason=mask_text(reason), at=utc_now())

@@ -8,9 +8,10 @@ are never published, so a rollback stands until it is released or Git has other 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Literal
 
 from sentinel_core.datasources import GitSource
@@ -69,7 +70,7 @@ class Synced:
 
     state: State
     commit: str | None
-    """Of the rules in Git; None where nothing stands there."""
+    """Of the rules in Git; None where nothing stands there, or where Git could not be read."""
     text: str
     """For people: why, in one line or more."""
     changes: int = 0
@@ -122,37 +123,33 @@ def _masked(text: str) -> str:
 
 def _look(git: Readable, store: Readable, settings: Settings, now: datetime) -> Synced:
     """Raises SourceConflict where a commit was raced."""
+    commit: str | None = None
     try:
-        found = _committed(git)
-        if found is None:
+        committed = _committed(git)
+        if not committed:
             return Synced("absent", None, f"{git.uri} holds no rules; nothing is published, nothing is removed")
-        revision, sets, files = found
+        revision = _newest(each for _, each in committed)
+        commit = revision.version
+        sets: dict[Kind, RuleSet] = {}
+        for item, each in committed:
+            sets |= parse_revision(each, item.kinds)
         _check_forwards(git, revision, store)
-        return _compared(git, revision, sets, files, store, settings, now)
+        return _compared(git, revision, sets, [each.texts for _, each in committed], store, settings, now)
     except RuleRejected as rejection:
-        return Synced("invalid", None, f"what is committed is not valid and is not published:\n{rejection}")
+        return Synced("invalid", commit, f"what is committed is not valid and is not published:\n{rejection}")
     except PlanStale:
-        return Synced("failed", None, "somebody else wrote in between; the next look decides")
+        return Synced("failed", commit, "somebody else wrote in between; the next look decides")
     except LockHeld as taken:
-        return Synced("locked", None, f"published when nobody locks the store: {taken.who}", error=taken)
+        return Synced("locked", commit, f"published when nobody locks the store: {taken.who}", error=taken)
     except SourceConflict:
         raise
     except DatasourceError as error:
-        return Synced("failed", None, str(error), error=error)
+        return Synced("failed", commit, str(error), error=error)
 
 
-def _committed(git: Readable) -> tuple[Revision, dict[Kind, RuleSet], list[Sequence[SourceText]]] | None:
-    sets: dict[Kind, RuleSet] = {}
-    newest: Revision | None = None
-    texts: list[Sequence[SourceText]] = []
-    for item in git.items(KINDS):
-        reading = git.read(item)
-        if isinstance(reading, Absent):
-            continue
-        sets |= parse_revision(reading, item.kinds)
-        texts.append(reading.texts)
-        newest = _newer(newest, reading)
-    return (newest, sets, texts) if newest is not None else None
+def _committed(git: Readable) -> list[tuple[Item, Revision]]:
+    read = [(item, git.read(item)) for item in git.items(KINDS)]
+    return [(item, reading) for item, reading in read if isinstance(reading, Revision)]
 
 
 def _check_forwards(git: Readable, revision: Revision, store: Readable) -> None:
@@ -166,8 +163,12 @@ def _check_forwards(git: Readable, revision: Revision, store: Readable) -> None:
             git.admit(item, Revision((), item.source, commit), revision)
 
 
-def _newer(one: Revision | None, other: Revision) -> Revision:
-    if one is None or one.provenance.committed_at is None or other.provenance.committed_at is None:
+def _newest(revisions: Iterable[Revision]) -> Revision:
+    return reduce(_newer, revisions)
+
+
+def _newer(one: Revision, other: Revision) -> Revision:
+    if one.provenance.committed_at is None or other.provenance.committed_at is None:
         return other
     return other if other.provenance.committed_at > one.provenance.committed_at else one
 

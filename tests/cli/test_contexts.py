@@ -217,6 +217,17 @@ def test_several_stores_are_given_with_blanks_between_or_as_yaml_has_a_list(
     assert load_settings(context="dev").stores == ("file:///a.yaml", "file:///b.yaml")
 
 
+def test_a_dry_run_shows_the_lines_that_would_change(file: Path, sentinelctl: Run) -> None:
+    made = sentinelctl("config", "set-context", "dev", "environment=dev", "--dry-run")
+    assert (made.code, "+        environment: dev\n" in made.out, "Dry run" in made.err) == (0, True, True)
+    gone = sentinelctl("config", "delete-context", "staging", "--dry-run")
+    assert (gone.code, "-    staging:\n" in gone.out) == (0, True)
+    assert sentinelctl("config", "set-context", "dev", "stores=nowhere://x", "--dry-run").code == 78
+    assert sentinelctl("config", "set-context", "dev", "--user", "--dry-run").code == 0
+    assert file.read_text(encoding="utf-8") == SETTINGS
+    assert not (Path.home() / ".config").exists()
+
+
 def test_a_list_of_more_than_texts_is_given_as_yaml_has_it(file: Path, sentinelctl: Run) -> None:
     assert sentinelctl("config", "set-context", "dev", "owners=[{team: pay, resources: ['pay_*']}]").code == 0
     assert [(each.team, each.resources) for each in load_settings(context="dev").owners] == [("pay", ("pay_*",))]

@@ -77,6 +77,20 @@ def test_a_lock_is_broken_with_a_reason_that_is_kept(shop: Shop) -> None:
     assert (broken["lock"]["id"], broken["lock"]["reason"]) == (lock, "incident 42")
 
 
+def test_a_dry_run_of_a_lock_writes_nothing(plain: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    dry = ok(plain.run("lock", "hold", "--reason", "incident 42", "--dry-run"))
+    assert "would be held until" in dry.out
+    assert "Nothing is locked." in ok(plain.run("lock", "list")).err
+    by(monkeypatch, "chen")
+    lock = held(plain)
+    by(monkeypatch, "li")
+    taken = plain.run("lock", "hold", "--reason", "mine", "--dry-run")
+    assert (taken.code, "is locked by chen" in taken.err) == (Exit.CONFLICT, True)
+    broken = ok(plain.run("lock", "break", lock, "--reason", "gone", "--dry-run"))  # asks nothing
+    assert f"{lock}  would be broken: held by chen (GitHub Actions run 42)" in broken.out
+    assert lock in ok(plain.run("lock", "list")).out
+
+
 def test_every_command_that_writes_respects_it(plain: Shop) -> None:
     ok(plain.run("rules", "publish", "--yes"))
     plain.commit(25, "Raise it")

@@ -201,9 +201,11 @@ def test_what_is_not_fit_is_told_and_the_store_stays(
 ) -> None:
     look = looks(repository, plain)
     look()
-    repository.commit(text, "A mistake")
+    commit = repository.commit(text, "A mistake")
     for _ in range(2):
-        assert (look().state, standing(plain)) == (state, [5])
+        found = look()
+        assert (found.state, standing(plain)) == (state, [5])
+        assert found.commit == (None if text is None else commit)
     repository.commit(RULES.replace("5", "6"), "Mended")
     assert (look().state, standing(plain)) == ("published", [6])
 
@@ -212,6 +214,7 @@ def test_a_store_that_is_down_is_told_and_found_again(repository: Repository, pl
     plain.fail(SourceUnavailable("the store is down"))
     look = looks(repository, plain)
     assert (look().state, look().text) == ("failed", "the store is down")
+    assert look().commit == repository.git("rev-parse", "HEAD")
     plain.recover()
     assert look().state == "published"
 

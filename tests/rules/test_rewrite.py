@@ -386,6 +386,23 @@ def layout(rules: RuleSet, by: random.Random) -> str:
     return by.choice(["\n", "\r\n"]).join([*lines, "# foot", "degradeRules: []"]) + by.choice(["", "\n"])
 
 
+@pytest.mark.parametrize(
+    "use", ["{<<: *a, resource: b}", "{resource: b, count: 1, clusterMode: true, clusterConfig: *c}"]
+)
+def test_a_rule_that_carries_what_others_use_is_named_where_it_would_go(use: str) -> None:
+    head = "flowRules:\n  - {resource: x, count: 1}\n"
+    content = (
+        head + "  - &a {resource: a, count: 1, clusterMode: true, clusterConfig: &c {flowId: 1}}\n" + f"  - {use}\n"
+    )
+    rules = held(content)
+    del rules["flow"][1]
+    anchor = "&a" if "*a" in use else "&c"
+    said = f"rules.yaml:3: flow/a/default carries the anchor {anchor}, which other rules use; write those out first"
+    with pytest.raises(Unchangeable) as told:
+        rewrite([text("degradeRules: []\n", "a.yaml"), text(content)], wanted(rules))
+    assert said in str(told.value).splitlines()
+
+
 def test_what_cannot_be_changed_in_place_is_refused_with_the_place() -> None:
     content = "x-all: &all\n  - {resource: a, grade: qps, count: 1}\nflowRules: *all\n"
     with pytest.raises(Unchangeable, match=r"rules.yaml:3:12: \$.flowRules: it is an alias"):
