@@ -89,14 +89,34 @@ def request(
     most_bytes: int,
     first: First | None = None,
 ) -> tuple[http.client.HTTPResponse, bytes]:
+    """The answer (closed) and its body: `send`, then `receive`."""
+    send(connection, method, path, body, headers, until=until)
+    return receive(connection, until=until, most_bytes=most_bytes, first=first)
+
+
+def send(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: dict[str, str],
+    *,
+    until: float,
+) -> None:
+    """A request, whose answer is not waited for. `until` is of time.monotonic. Raises as `receive`."""
+    if connection.sock is not None:
+        _limit(connection.sock, until)
+    connection.request(method, path, body, {"User-Agent": "sentinel-control-plane", **headers})
+
+
+def receive(
+    connection: http.client.HTTPConnection, *, until: float, most_bytes: int, first: First | None = None
+) -> tuple[http.client.HTTPResponse, bytes]:
     """The answer (closed) and its body. `until` is of time.monotonic.
 
     A server that sends byte by byte is given up at the same time as one that is silent: time-outs of sockets are those
     of a single read. Raises AnswerTooLong, OSError (TimeoutError among it), http.client.HTTPException, ValueError.
     """
-    if connection.sock is not None:
-        _limit(connection.sock, until)
-    connection.request(method, path, body, {"User-Agent": "sentinel-control-plane", **headers})
     connection.response_class = partial(_Response, until=until, first=first)  # type: ignore[assignment]  # is called
     with connection.getresponse() as response:
         return response, _whole(response, most_bytes)

@@ -8,12 +8,14 @@ import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from sentinel_core.audit.encode import compact
 from sentinel_core.audit.errors import StoreDenied, StoreMisconfigured, StoreUnavailable
 from sentinel_core.audit.store._os_target import PASSWORD_VARIABLE, Target
-from sentinel_core.audit.store._os_wire import Answer, Request, Wire
+from sentinel_core.audit.store._os_wire import Answer, Request, Sent, Wire
 from sentinel_core.rules.source import printable
 
 BUSY = (429, 502, 503, 504)
@@ -35,6 +37,20 @@ def encode(value: Any) -> str:
 def to_bytes(text: str) -> bytes:
     """Half a surrogate pair as the JSON escape that it is."""
     return text.encode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Actions that were sent to the host of a turn, or could not be: `sent` is None."""
+
+    request: Request
+    turn: int
+    sent: Sent | None
+
+    def drop(self) -> None:
+        """For whoever does not wait: they may be carried out or not."""
+        if self.sent is not None:
+            self.sent.drop()
 
 
 class Client:
@@ -59,12 +75,21 @@ class Client:
 
     def lines(self, path: str, lines: Iterable[str]) -> dict[str, Any]:
         """Sends lines of JSON, as `_bulk` and `_msearch` take them."""
-        body = to_bytes("".join(f"{line}\n" for line in lines))
-        return self._asked(Request("POST", path, body, "application/x-ndjson"), ())[1]
+        return self._asked(_of_lines(path, lines), ())[1]
 
-    def made(self, lines: Sequence[str]) -> bool:
-        """Whether all actions went well; their results would be half of the answer's size."""
-        return not lines or self.lines("/_bulk?filter_path=errors", lines).get("errors") is False
+    def begin(self, lines: Iterable[str]) -> Begun:
+        """Sends actions without waiting for what comes of them."""
+        request = _of_lines("/_bulk?filter_path=errors", lines)  # results would be half of the answer's size
+        self._notice_fork()
+        turn, sent = self._turn, None
+        if self._checked:
+            with suppress(StoreUnavailable):  # whoever waits asks again, and is told
+                sent = self._wire.send(self._host(turn), request, self.target.timeout_s / len(self.target.hosts))
+        return Begun(request, turn, sent)
+
+    def made(self, begun: Begun) -> bool:
+        """Waits: whether all of the actions went well. Once for each."""
+        return self._asked(begun.request, (), begun)[1].get("errors") is False
 
     def bulk(self, lines: Sequence[str]) -> list[dict[str, Any]]:
         """The results of actions, in their order, which may be refusals."""
@@ -96,28 +121,39 @@ class Client:
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
-    def _asked(self, request: Request, allowed: Collection[int]) -> tuple[int, dict[str, Any]]:
-        if self._process != os.getpid():
-            self._process, self._lock = os.getpid(), threading.Lock()
-            self._wire.close()
+    def _asked(
+        self, request: Request, allowed: Collection[int], begun: Begun | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        self._notice_fork()
         until = time.monotonic() + self.target.timeout_s
         if not self._checked:
             self._check(until)
-        answer = self._answered(request, until)
+        answer = self._answered(request, until, begun)
         if 200 <= answer.status < 300 or answer.status in allowed:
             return answer.status, document_of(self.target, answer)
         raise refusal(self.target, answer)
 
-    def _answered(self, request: Request, until: float) -> Answer:
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+            self._wire.close()
+
+    def _host(self, turn: int) -> str:
+        return self.target.hosts[turn % len(self.target.hosts)]
+
+    def _answered(self, request: Request, until: float, begun: Begun | None = None) -> Answer:
         """What a host says that is there and not busy, or busy to the end."""
         hosts, pause = self.target.hosts, _PAUSE_S
         failures: list[StoreUnavailable] = []
         while True:
-            turn = self._turn
-            host = hosts[turn % len(hosts)]
+            turn, sent = (self._turn, None) if begun is None else (begun.turn, begun.sent)
+            begun = None
             share = max(0.05, until - time.monotonic()) / max(1, len(hosts) - len(failures))
             try:
-                answer = self._wire.exchange(host, request, share)
+                if sent is not None:
+                    answer = self._wire.answer(sent, share)
+                else:
+                    answer = self._wire.exchange(self._host(turn), request, share)
             except StoreUnavailable as error:
                 failures.append(error)
                 self._give_up(turn)
@@ -154,6 +190,10 @@ class Client:
         if not is_opensearch and parts < _OLDEST:
             raise StoreMisconfigured(f"{self.target} is Elasticsearch {number}; 7.10 or newer is needed")
         self._checked = True
+
+
+def _of_lines(path: str, lines: Iterable[str]) -> Request:
+    return Request("POST", path, to_bytes("".join(f"{line}\n" for line in lines)), "application/x-ndjson")
 
 
 def _joined(failures: Sequence[StoreUnavailable]) -> StoreUnavailable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sentinel_core.audit.indexing import row_texts
@@ -16,17 +16,17 @@ from sentinel_core.audit.store._write import may_fold
 _WITHOUT_DATA = {"excludes": [DATA]}
 
 
-def differing(client: Client, names: Names, batch: Sequence[Read]) -> dict[int, str]:
-    """Why those that are not what is stored are refused, by their number in the batch; all of it is stored or known.
+def differing(client: Client, names: Names, batch: Mapping[int, Read]) -> dict[int, str]:
+    """Why those that are not what is stored are refused, by their place as in `batch`; all of it is stored or known.
 
     What instances observed by themselves is folded and not compared, and what cannot be read is left to `verify`."""
-    asked = {number: key_of(read) for number, read in enumerate(batch) if not may_fold(read.columns)}
-    stored = _stored(client, names, {own: names.month(batch[number].columns.time) for number, own in asked.items()})
+    asked = {place: key_of(read) for place, read in batch.items() if not may_fold(read.columns)}
+    stored = _stored(client, names, {own: names.month(batch[place].columns.time) for place, own in asked.items()})
     found: dict[int, str] = {}
-    for number, own in asked.items():
-        reason = _difference(stored[own], batch[number]) if own in stored else None
+    for place, own in asked.items():
+        reason = _difference(stored[own], batch[place]) if own in stored else None
         if reason is not None:
-            found[number] = reason
+            found[place] = reason
     return found
 
 

@@ -14,24 +14,22 @@ import random
 import re
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sentinel_core.audit.errors import StoreUnavailable
-from sentinel_core.audit.store._os_client import Client, encode, refused, to_bytes
+from sentinel_core.audit.store._os_client import Begun, Client, encode, refused, to_bytes
 from sentinel_core.audit.store._os_fold import Folding, Told
 from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
 from sentinel_core.audit.store._os_layout import Names, document, key
 from sentinel_core.audit.store._os_read import Read
 from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
 from sentinel_core.audit.store._write import may_fold
-from sentinel_core.audit.store.contract import Ingested
 
 CHUNK, CHUNK_BYTES = 334, 4 * 2**20
 """Events and bytes of data that are claimed at once; a single event may be larger. In a batch of 1000 all but the first
-are planned while the server is busy."""
+are read and planned while the server is busy."""
 _AT_ONCE, _LEAST_ACTIONS = 2, 100
 """Requests that make the documents of a chunk, as the server gives each a thread, unless they are so small."""
 HELP_AFTER_S = 0.25
@@ -69,33 +67,36 @@ class Writer:
         self._records: dict[str, Record] = {}
         """As this writer left them: where somebody else has moved one, compare-and-set tells."""
 
-    def write(self, batch: Sequence[Read]) -> Ingested:
-        """Raises StoreUnavailable; part of the batch may then be stored, and a repeat stores the rest."""
-        with ThreadPoolExecutor(_AT_ONCE, "sentinel-audit-opensearch") as other:
-            try:
-                new = _Batch(self._client, self._names, self._records, other).write(batch)
-            except BaseException:
-                self._records.clear()
-                raise
-        return Ingested(new, len(batch) - new)
+    def write(self, batch: Iterable[Read]) -> int:
+        """How many were new. Takes from the batch what it claims next, while the server is busy with what came before.
+
+        Raises StoreUnavailable; part of the batch may then be stored, and a repeat stores the rest."""
+        try:
+            return _Batch(self._client, self._names, self._records).write(batch)
+        except BaseException:
+            self._records.clear()
+            raise
 
 
 class _Batch:
     """While the documents of one chunk are made, the next one is planned; it is claimed when they are there."""
 
-    def __init__(self, client: Client, names: Names, records: dict[str, Record], other: Executor) -> None:
+    def __init__(self, client: Client, names: Names, records: dict[str, Record]) -> None:
         self._client = client
         self._names = names
         self._records = records
-        self._other = other
-        self._made: list[Future[None]] = []
+        self._begun: list[tuple[Sequence[str], Begun]] = []
         self._unsettled: dict[str, Record] = {}
         self._seen: dict[str, Known] = {}
 
-    def write(self, batch: Sequence[Read]) -> int:
-        new = sum(self._take([(key_of(read), read) for read in chunk]) for chunk in _chunks(batch))
-        self._wait()
-        self._settle()
+    def write(self, batch: Iterable[Read]) -> int:
+        try:
+            new = sum(self._take([(key_of(read), read) for read in chunk]) for chunk in _chunks(batch))
+            self._wait()
+            self._settle()
+        finally:
+            for _, begun in self._begun:
+                begun.drop()
         return new
 
     def _take(self, chunk: Sequence[tuple[str, Read]]) -> int:
@@ -126,18 +127,14 @@ class _Batch:
         lines = [line for plan in plans for line in plan.lines]
         for told in (told for plan in plans for told in plan.sightings):
             lines += (_create(self._names.state, told.key), encode(told.to_json()))
-        for part in _parts(lines):
-            try:
-                self._made.append(self._other.submit(self._make, part))
-            except RuntimeError:  # the interpreter is ending, and starts nothing any more
-                self._make(part)
+        self._begun += [(part, self._client.begin(part)) for part in _parts(lines)]
 
     def _wait(self) -> None:
         """Until what was claimed is made: nothing may be claimed before."""
-        made, self._made = self._made, []
-        wait(made)
-        for each in made:
-            each.result()
+        while self._begun:
+            lines, begun = self._begun.pop()
+            if not self._client.made(begun):
+                self._make(lines)
 
     # -- planning ------------------------------------------------------------------------------------------------------
 
@@ -265,8 +262,7 @@ class _Batch:
 
     def _make(self, lines: Sequence[str]) -> None:
         """Documents that are there stay as they are: nobody makes another one by the same id."""
-        if not self._client.made(lines):
-            self._client.carry_out(lines, (_MADE, _THERE))  # what was made is told as there
+        self._client.carry_out(lines, (_MADE, _THERE))
 
 
 def key_of(read: Read) -> str:
@@ -287,7 +283,7 @@ def _unpacked(lines: str) -> list[str]:
     return zlib.decompress(base64.b64decode(lines)).decode().split("\n")
 
 
-def _chunks(batch: Sequence[Read]) -> Iterator[Sequence[Read]]:
+def _chunks(batch: Iterable[Read]) -> Iterator[Sequence[Read]]:
     chunk: list[Read] = []
     size = 0
     for read in batch:

@@ -93,17 +93,8 @@ class OpenSearchStore:
         rest. One thread at a time; any number of processes."""
         if self._read_only:
             raise StoreMisconfigured(f"{self.target} was opened for reading")
-        batch: list[Read] = []
-        places: list[int] = []
+        batch: dict[int, Read] = {}
         refused: list[Refused] = []
-        for place, event in enumerate(events):
-            try:
-                read = Read(*read_columns(event))
-                check(*read)
-                batch.append(read)
-                places.append(place)
-            except EventRefused as refusal:
-                refused.append(Refused(place, refusal.reason))
         if self._process != os.getpid():  # another thread may have held it when this process was forked
             self._process, self._lock, self._writer = os.getpid(), threading.Lock(), None
         with self._lock:
@@ -111,14 +102,12 @@ class OpenSearchStore:
                 self._prepare()
                 self._writer = Writer(self._client, self._names)
             try:
-                done = self._writer.write(batch)
+                new = self._writer.write(_taken(events, batch, refused))
             finally:  # where it fails, part may be there
                 self._wrote = object()
-        if done.duplicate:
-            others = differing(self._client, self._names, batch)
-            refused += [Refused(places[number], reason) for number, reason in others.items()]
-            done = replace(done, duplicate=done.duplicate - len(others))
-        return replace(done, refused=tuple(refused))
+        others = differing(self._client, self._names, batch) if new < len(batch) else {}
+        refused += [Refused(place, reason) for place, reason in others.items()]
+        return Ingested(new, len(batch) - new - len(others), tuple(refused))
 
     def _prepare(self) -> None:
         for name, template in templates(self._names).items():
@@ -370,6 +359,19 @@ class OpenSearchStore:
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._client.close()
+
+
+def _taken(events: Sequence[Event], batch: dict[int, Read], refused: list[Refused]) -> Iterator[Read]:
+    """Events as they are stored, read when they are asked for: into `batch` by their place, or refused."""
+    for place, event in enumerate(events):
+        try:
+            read = Read(*read_columns(event))
+            check(*read)
+        except EventRefused as refusal:
+            refused.append(Refused(place, refusal.reason))
+        else:
+            batch[place] = read
+            yield read
 
 
 def _event(held: Mapping[str, Any]) -> Event:

@@ -162,16 +162,16 @@ class TestFailures:
         self, opened: Opened, remote: OpenSearchStore, node: OpenSearch, index: str, events: list[Event], folder: Path,
         monkeypatch: pytest.MonkeyPatch, key: SigningKey,
     ) -> None:  # fmt: skip
-        make = _Batch._make
+        make = _Batch._carry_out
 
-        def asleep(self: _Batch, lines: Any) -> None:
-            monkeypatch.setattr(_Batch, "_make", make)
+        def asleep(self: _Batch, plans: Any) -> None:
+            monkeypatch.setattr(_Batch, "_carry_out", make)
             other = opened(node.address, index=index)
             other.ingest(events)
             purged(other, events[8].time, folder, key)
-            make(self, lines)
+            make(self, plans)
 
-        monkeypatch.setattr(_Batch, "_make", asleep)
+        monkeypatch.setattr(_Batch, "_carry_out", asleep)
         assert remote.ingest(events[:6]) == Ingested(6, 0)
         assert numbers(remote, SOURCE) == [9, 10]
         assert found(remote, key) == found(remote, key, folder) == []
