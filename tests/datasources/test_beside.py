@@ -227,6 +227,13 @@ def test_a_writer_that_is_killed_in_between_leaves_rules_of_nobody(store: Store)
     assert store.told.author == "Bob"
 
 
+def test_a_first_writer_that_is_killed_in_between_finishes_by_writing_again(store: Store) -> None:
+    killed_in_between(store, store.a, BOB)
+    assert isinstance(store.source.read(store.item), Absent)
+    store.publish(store.a, BOB)
+    assert store.told.author == "Bob"
+
+
 def test_a_write_that_fails_leaves_whose_the_rules_were(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -319,17 +326,12 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
-def endless(path: Path) -> None:
-    with path.open("wb") as opened:
-        opened.truncate(10**9)
-
-
 DAMAGES: list[tuple[Callable[[Path], Any], str]] = [
     (lambda path: path.write_bytes(b""), "is damaged"),
     (lambda path: path.write_bytes(b"{'"), "is damaged"),
     (lambda path: path.write_bytes(b"[" * 100_000), "is damaged"),
     (lambda path: path.write_bytes(path.read_bytes()[:-20]), "is damaged"),
-    (endless, "is damaged"),
+    (lambda path: os.truncate(path, 10**9), "is damaged"),
     (pipe, "is no file; remove it"),
     (folder, "is no file; remove it"),
 ]
