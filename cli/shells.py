@@ -42,7 +42,7 @@ _ZSH = """\
     local type key descr
     response=("${(@f)$(COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) %(complete_var)s=zsh_complete \\
         %(prog_name)s 2>/dev/null)}")
-    for type key descr in ${response}; do
+    for type key descr in "${(@)response}"; do
         case $type:$descr in
             dir:*) _path_files -/ ;;
             file:*) _path_files -f ;;
@@ -66,7 +66,7 @@ fi
 _FISH = """\
 function %(complete_func)s
     set -l response (env %(complete_var)s=fish_complete COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -t) \\
-        %(prog_name)s)
+        %(prog_name)s 2>/dev/null)
     for completion in $response
         set -l metadata (string split --max 1 "," $completion)
         switch $metadata[1]
