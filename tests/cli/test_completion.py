@@ -280,9 +280,7 @@ def test_a_person_presses_tab_in_zsh(shop: Project) -> None:
         _say(ours, f'{source}; echo rea""dy\n', until="ready")
         told = _say(ours, "sentinelctl rules rollback --to \t", until="First rules")
         assert re.search(r"3  -- Ada Example, .* ago: Raise it again.*2  -- .*1  -- ", told, re.DOTALL), told
-        _say(
-            ours, "\x15sentinelctl rules diff \t", until="-- the stores of the settings"
-        )  # behind the shell's own paths
+        _say(ours, "\x15sentinelctl rules diff \t", until="-- the stores of the settings")  # behind the paths
         _say(ours, "\x15sentinelctl config set-context staging guards.maxJ\t", until="ump=")
         _say(ours, "3\n", until="Context staging stands")
 
