@@ -50,12 +50,17 @@ class Database:
         migrations: Sequence[Migration],
         application_id: int,
         failure: type[AuditError],
+        damaged: type[AuditError] | None = None,
+        misfit: Callable[[sqlite3.Connection, int, int], str | None] = lambda *_: None,
         read_only: bool = False,
         readable_from: int | None = None,
         busy_s: float | None = None,
         functions: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """`readable_from`: the oldest layout that who only reads can do with (default: the newest alone).
+        """`damaged`: raised where the file is not what was written (default: `failure`). `misfit`: what is wrong with a
+        header of this layout and application id, asked where it is not the one of today.
+
+        `readable_from`: the oldest layout that who only reads can do with (default: the newest alone).
 
         `functions`: what statements may call, each of one argument. `busy_s`: how long a call waits for another thread
         or process that holds the file, in all (default: BUSY_TIMEOUT_S)."""
@@ -63,6 +68,8 @@ class Database:
         self._migrations = migrations
         self._application_id = application_id
         self._failure = failure
+        self._damaged = damaged or failure
+        self._misfit = misfit
         self._read_only = read_only
         self._readable_from = len(migrations) if readable_from is None else readable_from
         self._busy_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
@@ -126,7 +133,8 @@ class Database:
             raise
         except (sqlite3.Error, OSError) as error:
             words = _FOLDER if self.path.is_dir() else _explain(error)
-            raise self._failure(f"{self.path}: {words}") from error
+            kind = self._damaged if _code(error) in _DAMAGED else self._failure
+            raise kind(f"{self.path}: {words}") from error
 
     def _current_locked(self, deadline: float) -> sqlite3.Connection:
         if self._connection is not None and self._file != _identity(self.path):
@@ -189,6 +197,12 @@ class Database:
     def _version_locked(self, connection: sqlite3.Connection) -> int:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        is_todays = owner == self._application_id and version == len(self._migrations)
+        is_read = self._read_only and self._readable_from <= version < len(self._migrations)
+        if not (is_todays or (is_read and owner == self._application_id)) and (
+            wrong := self._misfit(connection, version, owner)
+        ):
+            raise self._damaged(f"{self.path}: {wrong}; nothing was changed. {_KEEP}")
         if owner != self._application_id and (version or owner or not _is_empty(connection)):
             raise self._failure(f"{self.path}: this SQLite file holds something else; give another path")
         if version > len(self._migrations):
@@ -285,18 +299,23 @@ def _explain(error: Exception) -> str:
     """What happened to the file and what to do, in words."""
     if isinstance(error, OSError):
         return f"{error.strerror or error}; give a path that this user may write"
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return _ADVICE.get(code, f"{error}")
+    return _ADVICE.get(_code(error), f"{error}")
+
+
+def _code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 _FOLDER = "a folder; give the path of a file"
+_KEEP = "Keep the file as evidence: move it aside, then start again"
 _LOCKED = "locked by another process or thread for too long; end what holds it"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, what waits is written then",
     sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_CORRUPT: "damaged; nothing was changed. Keep the file as evidence: move it aside, then start again",
+    sqlite3.SQLITE_CORRUPT: f"damaged; nothing was changed. {_KEEP}",
     sqlite3.SQLITE_NOTADB: "not a SQLite file, or damaged; nothing was changed. Move it aside, then start again",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists and that this user may read and write it",
     sqlite3.SQLITE_READONLY: "read-only; give a path that this user may write",
     sqlite3.SQLITE_IOERR: "the disk reports an error; check the disk and its free space",
 }
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from functools import lru_cache
 
 from sentinel_core.audit.chain import Fault
-from sentinel_core.audit.database import migrate
 from sentinel_core.audit.errors import EventDamaged, EventInvalid, StoreMisconfigured
-from sentinel_core.audit.store._layout import MIGRATIONS, READABLE_FROM
+from sentinel_core.audit.store._header import MADE, as_made, words
+from sentinel_core.audit.store._layout import READABLE_FROM
 from sentinel_core.audit.store._orphans import orphans, orphans_outside
 from sentinel_core.audit.store._purge import LAST_PURGE, PURGED
 from sentinel_core.audit.store._reading import chain_head, event_of, fetched, last_place, text_of
@@ -16,7 +15,6 @@ from sentinel_core.audit.store._walk import HEADS
 
 MOST_TROUBLES = 20
 """That SQLite tells of a file: each takes a look at all rows."""
-_MADE = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _STRANGE_IDS = f"""
     SELECT f.source, min(f.id), count(*) FROM folded f LEFT JOIN events e ON e.seq = f.event AND e.source = f.source
         AND e.observed = 1
@@ -39,8 +37,8 @@ def quick_faults(connection: sqlite3.Connection) -> list[Fault]:
 def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
     """Tables, indexes, triggers and views that are not those of `MIGRATIONS`, or of an older layout that is read."""
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, _MADE, ())}
-    ours = _as_made(max(layout, READABLE_FROM))
+    there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, MADE, ())}
+    ours = as_made(max(layout, READABLE_FROM))
     told = [
         f"the {kind} {name} is "
         + ("none that this program makes" if (kind, name) not in ours else "not as it was made")
@@ -71,25 +69,10 @@ def refuse_altered(connection: sqlite3.Connection) -> None:
         )
 
 
-@lru_cache
-def _as_made(layout: int) -> dict[tuple[str | None, str | None], tuple[str, str, str, str | None]]:
-    connection = sqlite3.connect(":memory:")
-    try:
-        for migration in MIGRATIONS[:layout]:
-            migrate(connection, migration)
-        return {(row[0], row[1]): row for row in connection.execute(_MADE)}
-    finally:
-        connection.close()
-
-
 def _is_same(row: tuple[object, ...], made: tuple[object, ...] | None) -> bool:
     if made is None:
         return row[0] == "table" and str(row[1]).startswith("sqlite_stat")  # ANALYZE makes them
-    return row[2] == made[2] and _words(row[3]) == _words(made[3])
-
-
-def _words(statement: object) -> str:
-    return "".join(str(statement).split())
+    return row[2] == made[2] and words(row[3]) == words(made[3])
 
 
 def _altered_records(connection: sqlite3.Connection) -> list[Fault]:

@@ -23,6 +23,7 @@ from sentinel_core.audit.errors import (
     EventRefused,
     PurgeFailed,
     QueryInvalid,
+    StoreDamaged,
     StoreMisconfigured,
     StoreMissing,
     StoreUnavailable,
@@ -32,6 +33,7 @@ from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
 from sentinel_core.audit.store._case import lower
 from sentinel_core.audit.store._faults import faults, quick_faults, refuse_altered
+from sentinel_core.audit.store._header import misfit
 from sentinel_core.audit.store._layout import APPLICATION_ID, HEAD_SQL, MIGRATIONS, READABLE_FROM
 from sentinel_core.audit.store._linked import between, hashes_at, links
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
@@ -332,6 +334,8 @@ def _opened(path: Path, *, read_only: bool) -> Database:
         migrations=MIGRATIONS,
         application_id=APPLICATION_ID,
         failure=StoreUnavailable,
+        damaged=StoreDamaged,
+        misfit=misfit,
         read_only=read_only,
         readable_from=READABLE_FROM,
         functions={LOWER: _lower},
