@@ -77,6 +77,9 @@ class Database:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._as_it_is: tuple[int, ...] | None = None
+        """The state of a file that is read without locks, as nothing may be written beside it: once another one has
+        written to it, it is opened anew."""
         _opened.add(self)
 
     @contextmanager
@@ -137,7 +140,8 @@ class Database:
             raise kind(f"{self.path}: {words}") from error
 
     def _current_locked(self, deadline: float) -> sqlite3.Connection:
-        if self._connection is not None and self._file != _identity(self.path):
+        is_changed = self._as_it_is is not None and self._as_it_is != _state(self.path)
+        if self._connection is not None and (is_changed or self._file != _identity(self.path)):
             # The file was moved or removed: what is written now must not go into an unlinked inode.
             self._connection.close()
             self._connection = None
@@ -147,11 +151,28 @@ class Database:
         return self._connection
 
     def _open_locked(self, deadline: float) -> sqlite3.Connection:
+        self._as_it_is = None
         if not self._read_only:
             _create(self.path)
-        mode = "ro" if self._read_only else "rw"
+            return self._connected_locked(deadline, "mode=rw")
+        try:
+            return self._connected_locked(deadline, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _NO_RIGHT or not os.access(self.path, os.R_OK):
+                raise
+        # To read a log SQLite writes beside the file. Where that may not be, the file can still be read as it is.
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if _size(log):
+            raise self._failure(
+                f"{self.path}: this user may not write beside it, so what is in {log.name} cannot be read; copy both "
+                "files into a folder of your own, and look there"
+            )
+        self._as_it_is = _state(self.path)
+        return self._connected_locked(deadline, "mode=ro&immutable=1")
+
+    def _connected_locked(self, deadline: float, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
+            f"{self.path.absolute().as_uri()}?{options}",
             uri=True,
             timeout=_milliseconds_to(deadline) / 1000,
             isolation_level=None,
@@ -295,6 +316,22 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns, _size(path.with_name(f"{path.name}-wal"))
+
+
+def _size(path: Path) -> int:
+    """0 for a file that is not there."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _explain(error: Exception) -> str:
     """What happened to the file and what to do, in words."""
     if isinstance(error, OSError):
@@ -319,3 +356,4 @@ _ADVICE = {
     sqlite3.SQLITE_IOERR: "the disk reports an error; check the disk and its free space",
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NO_RIGHT = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
