@@ -136,8 +136,14 @@ class Database:
             raise
         except (sqlite3.Error, OSError) as error:
             words = _FOLDER if self.path.is_dir() else _explain(error)
-            kind = self._damaged if _code(error) in _DAMAGED else self._failure
-            raise kind(f"{self.path}: {words}") from error
+            raise (self._damaged if self._is_damaged(error) else self._failure)(f"{self.path}: {words}") from error
+
+    def _is_damaged(self, error: Exception) -> bool:
+        """Whether the file is, or may once have been, a database: a text is somebody's wrong path."""
+        if _code(error) == sqlite3.SQLITE_NOTADB:
+            with self.path.open("rb") as file:
+                return b"\0" in file.read(4096)
+        return _code(error) == sqlite3.SQLITE_CORRUPT
 
     def _current_locked(self, deadline: float) -> sqlite3.Connection:
         is_changed = self._as_it_is is not None and self._as_it_is != _state(self.path)
@@ -355,5 +361,4 @@ _ADVICE = {
     sqlite3.SQLITE_READONLY: "read-only; give a path that this user may write",
     sqlite3.SQLITE_IOERR: "the disk reports an error; check the disk and its free space",
 }
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_RIGHT = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)

@@ -310,6 +310,8 @@ class SqliteStore:
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
             raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+        if self._read_only and self.path.is_file() and self.path.stat().st_size == 0:
+            raise StoreMissing(f"{self.path}: empty; nothing was ever written to it. The first event makes it whole")
 
 
 def _mark(connection: sqlite3.Connection, event: int) -> int:

@@ -45,12 +45,13 @@ HEADERS = {
     "a layout to come": (pragma("user_version=99"), "it says layout 99, and its tables are those of layout"),
     "an owner": (pragma("application_id=1"), "application_id is 1"),
 }
-FILES = {
+FILES: dict[str, Callable[[Path], object]] = {
     "cut off": cut(-5000),
     "cut off in the header": cut(50),
     "a byte of the header": byte(0, 0x58),
     "a byte of the first page": byte(100, 0xFF),
     "the format": byte(19, 9),
+    "the whole first page": lambda path: path.write_bytes(bytes(range(256)) * 16 + path.read_bytes()[4096:]),
 }
 
 
@@ -110,6 +111,22 @@ def test_a_file_of_another_program_or_of_a_newer_version_is_no_finding(path: Pat
         connection.execute("CREATE TABLE other (a)")
     ended = sentinelctl("audit", "verify")
     assert (ended.code, "holds something else" in ended.err) == (69, True)
+
+
+@pytest.mark.parametrize("gone", [Path.unlink, lambda path: os.truncate(path, 0)])
+def test_a_store_that_is_gone_and_has_checkpoints_is_a_finding(
+    path: Path, sentinelctl: Run, gone: Callable[[Path], None]
+) -> None:
+    gone(path)
+    ended = sentinelctl("audit", "verify")
+    assert (ended.code, "! truncated after 0 of /prod/x" in ended.out) == (2, True)
+    (path.parent / "checkpoints.ndjson").unlink()
+    assert sentinelctl("audit", "verify").code == 69, "it may never have been there"
+
+
+def test_a_text_is_no_store_but_a_wrong_path(path: Path, sentinelctl: Run) -> None:
+    path.write_text("flowRules: []\n" * 1000)
+    assert sentinelctl("audit", "verify").code == 69
 
 
 def test_output_that_cannot_be_written_does_not_look_like_a_finding(path: Path, sentinelctl: Run, process: Run) -> None:
