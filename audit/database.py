@@ -50,12 +50,17 @@ class Database:
         migrations: Sequence[Migration],
         application_id: int,
         failure: type[AuditError],
+        damaged: type[AuditError] | None = None,
+        misfit: Callable[[sqlite3.Connection, int, int], str | None] = lambda *_: None,
         read_only: bool = False,
         readable_from: int | None = None,
         busy_s: float | None = None,
         functions: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """`readable_from`: the oldest layout that who only reads can do with (default: the newest alone).
+        """`damaged`: raised where the file is not what was written (default: `failure`). `misfit`: what is wrong with a
+        header of this layout and application id, asked where it is not the one of today.
+
+        `readable_from`: the oldest layout that who only reads can do with (default: the newest alone).
 
         `functions`: what statements may call, each of one argument. `busy_s`: how long a call waits for another thread
         or process that holds the file, in all (default: BUSY_TIMEOUT_S)."""
@@ -63,6 +68,8 @@ class Database:
         self._migrations = migrations
         self._application_id = application_id
         self._failure = failure
+        self._damaged = damaged or failure
+        self._misfit = misfit
         self._read_only = read_only
         self._readable_from = len(migrations) if readable_from is None else readable_from
         self._busy_s = BUSY_TIMEOUT_S if busy_s is None else busy_s
@@ -70,6 +77,9 @@ class Database:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._as_it_is: tuple[int, ...] | None = None
+        """The state of a file that is read without locks, as nothing may be written beside it: once another one has
+        written to it, it is opened anew."""
         _opened.add(self)
 
     @contextmanager
@@ -126,10 +136,18 @@ class Database:
             raise
         except (sqlite3.Error, OSError) as error:
             words = _FOLDER if self.path.is_dir() else _explain(error)
-            raise self._failure(f"{self.path}: {words}") from error
+            raise (self._damaged if self._is_damaged(error) else self._failure)(f"{self.path}: {words}") from error
+
+    def _is_damaged(self, error: Exception) -> bool:
+        """Whether the file is, or may once have been, a database: a text is somebody's wrong path."""
+        if _code(error) == sqlite3.SQLITE_NOTADB:
+            with self.path.open("rb") as file:
+                return b"\0" in file.read(4096)
+        return _code(error) == sqlite3.SQLITE_CORRUPT
 
     def _current_locked(self, deadline: float) -> sqlite3.Connection:
-        if self._connection is not None and self._file != _identity(self.path):
+        is_changed = self._as_it_is is not None and self._as_it_is != _state(self.path)
+        if self._connection is not None and (is_changed or self._file != _identity(self.path)):
             # The file was moved or removed: what is written now must not go into an unlinked inode.
             self._connection.close()
             self._connection = None
@@ -139,11 +157,28 @@ class Database:
         return self._connection
 
     def _open_locked(self, deadline: float) -> sqlite3.Connection:
+        self._as_it_is = None
         if not self._read_only:
             _create(self.path)
-        mode = "ro" if self._read_only else "rw"
+            return self._connected_locked(deadline, "mode=rw")
+        try:
+            return self._connected_locked(deadline, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _NO_RIGHT or not os.access(self.path, os.R_OK):
+                raise
+        # To read a log SQLite writes beside the file. Where that may not be, the file can still be read as it is.
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if _size(log):
+            raise self._failure(
+                f"{self.path}: this user may not write beside it, so what is in {log.name} cannot be read; copy both "
+                "files into a folder of your own, and look there"
+            )
+        self._as_it_is = _state(self.path)
+        return self._connected_locked(deadline, "mode=ro&immutable=1")
+
+    def _connected_locked(self, deadline: float, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
+            f"{self.path.absolute().as_uri()}?{options}",
             uri=True,
             timeout=_milliseconds_to(deadline) / 1000,
             isolation_level=None,
@@ -189,6 +224,12 @@ class Database:
     def _version_locked(self, connection: sqlite3.Connection) -> int:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        is_todays = owner == self._application_id and version == len(self._migrations)
+        is_read = self._read_only and self._readable_from <= version < len(self._migrations)
+        if not (is_todays or (is_read and owner == self._application_id)) and (
+            wrong := self._misfit(connection, version, owner)
+        ):
+            raise self._damaged(f"{self.path}: {wrong}; nothing was changed. {_KEEP}")
         if owner != self._application_id and (version or owner or not _is_empty(connection)):
             raise self._failure(f"{self.path}: this SQLite file holds something else; give another path")
         if version > len(self._migrations):
@@ -281,22 +322,43 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns, _size(path.with_name(f"{path.name}-wal"))
+
+
+def _size(path: Path) -> int:
+    """0 for a file that is not there."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _explain(error: Exception) -> str:
     """What happened to the file and what to do, in words."""
     if isinstance(error, OSError):
         return f"{error.strerror or error}; give a path that this user may write"
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return _ADVICE.get(code, f"{error}")
+    return _ADVICE.get(_code(error), f"{error}")
+
+
+def _code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 _FOLDER = "a folder; give the path of a file"
+_KEEP = "Keep the file as evidence: move it aside, then start again"
 _LOCKED = "locked by another process or thread for too long; end what holds it"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, what waits is written then",
     sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_CORRUPT: "damaged; nothing was changed. Keep the file as evidence: move it aside, then start again",
+    sqlite3.SQLITE_CORRUPT: f"damaged; nothing was changed. {_KEEP}",
     sqlite3.SQLITE_NOTADB: "not a SQLite file, or damaged; nothing was changed. Move it aside, then start again",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it exists and that this user may read and write it",
     sqlite3.SQLITE_READONLY: "read-only; give a path that this user may write",
     sqlite3.SQLITE_IOERR: "the disk reports an error; check the disk and its free space",
 }
+_NO_RIGHT = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)

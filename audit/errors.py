@@ -9,6 +9,7 @@ AuditError
 ├── StoreUnavailable      the audit store cannot be opened, read or written now
 │   ├── StoreMissing            there is none yet; the first event makes it
 │   ├── EventDamaged            this one event cannot be read any more; others can
+│   ├── StoreDamaged            it is not what this program wrote: nothing is read or written
 │   ├── StoreDenied             it is there and does not let this user
 │   └── StoreMisconfigured      it can never be reached as the settings stand
 ├── EventInvalid          bytes that are not one of our events
@@ -69,6 +70,10 @@ class StoreMissing(StoreUnavailable):
 
 class EventDamaged(StoreUnavailable):
     """Somebody changed what is kept of an event, or a disk did."""
+
+
+class StoreDamaged(StoreUnavailable):
+    """The file is no database any more, or says of itself what is not true: somebody changed it, or a disk did."""
 
 
 class StoreDenied(StoreUnavailable):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sentinel_core.audit.errors import AuditError, EventRefused, PublisherUnavailable
+from sentinel_core.audit.errors import AuditError, EventRefused, PublisherUnavailable, SinkUnavailable
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.lease import Lease
 from sentinel_core.audit.outbox import Outbox
@@ -23,6 +23,9 @@ IDLE_POLL_S = 1.0
 """How soon events of other processes that share the outbox are seen; this process's own are seen at once."""
 UNEXPECTED_BEFORE_PARKING = 5
 """A lone event with which the publisher fails in an undocumented way so often is taken for the cause."""
+
+_COUNTING_S = 0.2
+"""Of the time of a close, what is left for counting what stays."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,28 +94,40 @@ class Forwarder:
     def close(self, timeout_s: float = 5.0) -> int:
         """Delivers what can be delivered in that time, then stops; returns how many events stay in the outbox.
 
-        Raises SinkUnavailable when the outbox cannot be read.
+        Raises SinkUnavailable when the outbox cannot be read. A publisher that hangs is left behind with a daemon
+        thread: an end is bounded.
         """
-        deadline = self._monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s - min(_COUNTING_S, timeout_s / 5)
+        failed: list[SinkUnavailable] = []
+        ending = threading.Thread(target=self._end, args=(deadline, failed), name="sentinel-audit-end", daemon=True)
         try:
-            self.drain(timeout_s)
-        finally:
-            self._stop.set()
-            self._outbox.appended.set()
-            # A publisher that hangs is left behind with its daemon thread: an exit is bounded.
-            if self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()) + 0.1):
-                try:
-                    self._publisher.flush(max(0.0, deadline - self._monotonic()))
-                    self._publisher.close()
-                    self._lease.release()
-                finally:
-                    self._turn.release()
-            if self._thread is not None:
-                self._thread.join(max(0.0, deadline - self._monotonic()) + 0.1)
+            ending.start()
+        except RuntimeError:  # the interpreter is ending, and starts nothing any more
+            self._end(deadline, failed)
+        else:
+            ending.join(max(0.0, deadline - self._monotonic()))
+        self._stop.set()
+        self._outbox.appended.set()
+        if self._thread is not None:
+            self._thread.join(max(0.0, deadline - self._monotonic()))
+        if failed:
+            raise failed[0]
         left = self._outbox.depth()
         if left:
             _log.warning("%d audit events are not delivered yet; they stay in %s", left, self._outbox.path)
         return left
+
+    def _end(self, deadline: float, failed: list[SinkUnavailable]) -> None:
+        try:
+            self.drain(max(0.0, deadline - self._monotonic()))
+        except SinkUnavailable as error:
+            failed.append(error)
+        self._stop.set()
+        self._outbox.appended.set()
+        with self._turn:
+            self._publisher.flush(max(0.0, deadline - self._monotonic()))
+            self._publisher.close()
+            self._lease.release()
 
     def status(self) -> ForwarderStatus:
         """What waits and why. Raises SinkUnavailable when the outbox cannot be read."""

@@ -211,7 +211,9 @@ class _Walk:
                     else "the store's own record"
                 )
                 self._tell("truncated after", name, source.last, f"{by} knows of more")
-            elif head is None or (head.number, head.hash) != (source.last, source.hash):
+            elif head is None:
+                self._tell("hash mismatch", name, source.last, "is an end of which the store has no record of its own")
+            elif (head.number, head.hash) != (source.last, source.hash):
                 self._tell("hash mismatch", name, source.last, "is not the end that the store's own record knows")
             counts = {each.adopted for promises in source.promised.values() for each in promises} - {None}
             if head is not None and counts - {head.adopted}:

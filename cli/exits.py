@@ -10,6 +10,7 @@ Every other error is one of the packages' own and is looked up in `code_of`.
 from __future__ import annotations
 
 import enum
+import errno
 
 import click
 
@@ -27,6 +28,7 @@ class Exit(enum.IntEnum):
     USAGE = 64
     INVALID_RULES = 65
     UNREACHABLE = 69
+    OUTPUT = 74
     BAD_SETTINGS = 78
     INTERRUPTED = 130
 
@@ -62,6 +64,8 @@ def code_of(error: BaseException) -> Exit:
         return Exit.INTERRUPTED
     if isinstance(error, click.ClickException):
         return Exit.USAGE
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # click writes its help by itself
+        return Exit.OUTPUT
     return next((code for kind, code in _known_errors() if isinstance(error, kind)), Exit.ERROR)
 
 
@@ -113,6 +117,7 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         PublisherMisconfigured,
         PublisherUnavailable,
         QueryInvalid,
+        StoreDamaged,
         StoreDenied,
         StoreMisconfigured,
         StoreUnavailable,
@@ -138,6 +143,7 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (SettingsError, Exit.BAD_SETTINGS),
         (QueryInvalid, Exit.USAGE),
         (EventDamaged, Exit.ERROR),
+        (StoreDamaged, Exit.ERROR),
         (StoreDenied, Exit.DENIED),
         (StoreMisconfigured, Exit.BAD_SETTINGS),
         (StoreUnavailable, Exit.UNREACHABLE),
@@ -146,5 +152,5 @@ def _known_errors() -> tuple[tuple[type[BaseException], Exit], ...]:
         (PublisherMisconfigured, Exit.BAD_SETTINGS),
         (PublisherUnavailable, Exit.UNREACHABLE),
         (AuditError, Exit.ERROR),
-        (OutputError, Exit.ERROR),
+        (OutputError, Exit.OUTPUT),
     )

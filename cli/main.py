@@ -47,7 +47,7 @@ Data goes to stdout, talk to stderr. The flags below may stand anywhere on the l
 \b
 Exit codes: 0 done · 1 differences · 2 error · 3 refused by a guard · 4 permission
             5 conflict · 6 not converged · 64 usage · 65 invalid rules
-            69 not reachable · 78 bad settings · 130 interrupted
+            69 not reachable · 74 no output · 78 bad settings · 130 interrupted
 """
 
 cli = LazyGroup(PROGRAM, help=HELP, lazy=COMMANDS, shared=shared_options)
@@ -103,7 +103,7 @@ def _last_words(app: App, error: OutputError) -> int:
     try:
         return _report(app, error)
     except OutputError:  # stderr is gone too; the exit code is all that is left to say
-        return Exit.ERROR
+        return Exit.OUTPUT
 
 
 def _words(error: BaseException) -> str:

@@ -144,11 +144,12 @@ class Following:
             subscription.renew_after_fork()
 
     def close(self, timeout_s: float) -> None:
-        """Ends all subscriptions, each within `timeout_s`."""
+        """Ends all subscriptions, all together within `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
         with self._lock:
             held, self._held = self._held, []
         for subscription in held:
-            subscription.close(timeout_s)
+            subscription.close(max(0.0, deadline - time.monotonic()))
 
 
 def check_distinct(stores: Sequence[Store]) -> None:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from sentinel_core.observation.recorder import Recorder
 
 logger = logging.getLogger("sentinel_core")
+_LEAST_S = 0.05
+"""What a step of a close is given where earlier ones took all the time: what waits in memory is told to the outbox."""
 
 
 class ServiceEngine(Engine):
@@ -146,21 +148,26 @@ class ServiceEngine(Engine):
     def close(self, timeout_s: float | None = None) -> None:
         """Backwards along the way of a rule: no more changes, then the last events to the outbox and on to the store.
 
-        What cannot be delivered in time stays in the outbox for the next start. Idempotent; entries go on working.
+        All of it takes no longer than the time-out (default: that of the settings). What cannot be delivered in it
+        stays in the outbox for the next start. Idempotent; entries go on working.
         """
         if self._released:
             return
         self._released = True
-        limit = self.settings.timeout if timeout_s is None else timeout_s
+        deadline = time.monotonic() + (self.settings.timeout if timeout_s is None else timeout_s)
+
+        def left() -> float:
+            return max(_LEAST_S, deadline - time.monotonic())
+
         steps: list[Callable[[], object]] = [] if self._status is None else [self._status.close]
-        steps += [lambda: super(ServiceEngine, self).close(limit)]
+        steps += [lambda: super(ServiceEngine, self).close(left())]
         steps += [source.close for source in self._sources]
         if self.recorder is not None:
             recorder = self.recorder
-            steps.append(lambda: recorder.close(limit))
+            steps.append(lambda: recorder.close(left()))
         steps += [log.close for log in self._logs]
-        steps += [lambda: self._moves.close(limit), lambda: self._applied.close(limit)]
-        steps += [lambda: self.forwarder.close(limit), self.outbox.close]
+        steps += [lambda: self._moves.close(left()), lambda: self._applied.close(left())]
+        steps += [lambda: self.forwarder.close(left()), self.outbox.close]
         for step in steps:
             try:
                 step()

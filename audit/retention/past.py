@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sentinel_core.audit.chain import ChainedStore, Fault, FaultyStore, Page
-from sentinel_core.audit.errors import EventInvalid, StoreUnavailable
+from sentinel_core.audit.chain import ChainedStore, Fault, FaultyStore, Head, Page, Wanted
+from sentinel_core.audit.errors import EventInvalid, StoreDamaged, StoreMissing, StoreUnavailable
 from sentinel_core.audit.event import Event
 from sentinel_core.audit.instants import rfc3339
 from sentinel_core.audit.retention.contract import PurgingStore
@@ -36,19 +36,38 @@ def walked(
     store: ChainedStore, promises: Sequence[Promise], keys: Sequence[VerifyKey], folder: Path | None
 ) -> tuple[Past, Verdict]:
     """What `verify` finds in the store, and with a folder in its segments, too. Walks again where a purge went on
-    meanwhile, as what it took away looks as if it were missing. Raises StoreUnavailable."""
+    meanwhile, as what it took away looks as if it were missing. A file that is none any more is a finding, and so is a
+    store that is gone and has checkpoints. Raises StoreUnavailable."""
     beside = _Beside(store.faults) if isinstance(store, FaultyStore) else None
-    for left in range(TRIES, 0, -1):
-        past = past_of(store, keys, folder)
-        verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
-        if left == 1 or not _went_on(store, past, verdict):
-            break
-    for each in beside.result() if beside else ():
-        past.findings.append(Finding(each.kind, each.source, each.number, each.number, each.text))
+    past, verdict = Past(), Verdict(0, (), (), 0)
+    try:
+        for left in range(TRIES, 0, -1):
+            past = past_of(store, keys, folder)
+            verdict = verify(store, promises, begins=past.begins, sealed=past.pages)
+            if left == 1 or not _went_on(store, past, verdict):
+                break
+        for each in beside.result() if beside else ():
+            past.findings.append(Finding(each.kind, each.source, each.number, each.number, each.text))
+    except StoreMissing:
+        if not promises:
+            raise
+        verdict = verify(_Nothing(), promises)
+    except StoreDamaged as error:
+        past.findings.append(Finding("damaged file", "", 0, 0, str(error)))
     return past, verdict
 
 
 TRIES = 3
+
+
+class _Nothing:
+    """What is left of a store that is gone, and of which there are checkpoints."""
+
+    def heads(self) -> Sequence[Head]:
+        return ()
+
+    def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[Page]]:  # noqa: ARG002  there are none
+        return (), iter(())
 
 
 class _Beside:

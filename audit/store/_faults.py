@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import sqlite3
-from functools import lru_cache
 
 from sentinel_core.audit.chain import Fault
-from sentinel_core.audit.database import migrate
-from sentinel_core.audit.errors import StoreMisconfigured
-from sentinel_core.audit.store._layout import MIGRATIONS, READABLE_FROM
-from sentinel_core.audit.store._reading import chain_head, fetched, last_place, text_of
+from sentinel_core.audit.errors import EventDamaged, EventInvalid, StoreMisconfigured
+from sentinel_core.audit.store._header import MADE, as_made, words
+from sentinel_core.audit.store._layout import READABLE_FROM
+from sentinel_core.audit.store._orphans import orphans, orphans_outside
+from sentinel_core.audit.store._purge import LAST_PURGE, PURGED
+from sentinel_core.audit.store._reading import chain_head, event_of, fetched, last_place, text_of
 from sentinel_core.audit.store._walk import HEADS
 
 MOST_TROUBLES = 20
 """That SQLite tells of a file: each takes a look at all rows."""
-_MADE = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _STRANGE_IDS = f"""
     SELECT f.source, min(f.id), count(*) FROM folded f LEFT JOIN events e ON e.seq = f.event AND e.source = f.source
         AND e.observed = 1
-    WHERE NOT (f.event IS 0 AND EXISTS (SELECT 1 FROM purges)) AND e.seq IS NULL
+    WHERE e.seq IS NULL AND f.event NOT BETWEEN 0 AND (SELECT coalesce(max(event), -1) FROM purges)
     GROUP BY f.source ORDER BY f.source LIMIT {MOST_TROUBLES}
 """  # noqa: S608  own number
 
 
 def faults(connection: sqlite3.Connection) -> list[Fault]:
     """All of them; reads the whole file once."""
-    quick = [*altered_layout(connection), *far_off(connection)]
-    return [*quick, *_altered_records(connection), *_damaged_file(connection)]
+    found = [*altered_layout(connection), *_far_off(connection), *_altered_records(connection)]
+    return [*found, *orphans(connection), *_damaged_file(connection)]
+
+
+def quick_faults(connection: sqlite3.Connection) -> list[Fault]:
+    """Those that are found at once, however large the store is."""
+    return [*altered_layout(connection), *_far_off(connection), *orphans_outside(connection)]
 
 
 def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
     """Tables, indexes, triggers and views that are not those of `MIGRATIONS`, or of an older layout that is read."""
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, _MADE, ())}
-    ours = _as_made(max(layout, READABLE_FROM))
+    there = {(text_of(row[0]), text_of(row[1])): row for row in fetched(connection, MADE, ())}
+    ours = as_made(max(layout, READABLE_FROM))
     told = [
         f"the {kind} {name} is "
         + ("none that this program makes" if (kind, name) not in ours else "not as it was made")
@@ -44,7 +49,7 @@ def altered_layout(connection: sqlite3.Connection) -> list[Fault]:
     return [Fault("altered layout", "", 0, text) for text in told]
 
 
-def far_off(connection: sqlite3.Connection) -> list[Fault]:
+def _far_off(connection: sqlite3.Connection) -> list[Fault]:
     """A row that no store comes to: nothing can be written behind it."""
     (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
     try:
@@ -64,25 +69,10 @@ def refuse_altered(connection: sqlite3.Connection) -> None:
         )
 
 
-@lru_cache
-def _as_made(layout: int) -> dict[tuple[str | None, str | None], tuple[str, str, str, str | None]]:
-    connection = sqlite3.connect(":memory:")
-    try:
-        for migration in MIGRATIONS[:layout]:
-            migrate(connection, migration)
-        return {(row[0], row[1]): row for row in connection.execute(_MADE)}
-    finally:
-        connection.close()
-
-
 def _is_same(row: tuple[object, ...], made: tuple[object, ...] | None) -> bool:
     if made is None:
         return row[0] == "table" and str(row[1]).startswith("sqlite_stat")  # ANALYZE makes them
-    return row[2] == made[2] and _words(row[3]) == _words(made[3])
-
-
-def _words(statement: object) -> str:
-    return "".join(str(statement).split())
+    return row[2] == made[2] and words(row[3]) == words(made[3])
 
 
 def _altered_records(connection: sqlite3.Connection) -> list[Fault]:
@@ -91,6 +81,7 @@ def _altered_records(connection: sqlite3.Connection) -> list[Fault]:
         for row in fetched(connection, HEADS, ())
         if chain_head(*row) is None
     ]
+    found += _too_many_purged(connection)
     return found + [
         Fault(
             "altered record",
@@ -101,6 +92,21 @@ def _altered_records(connection: sqlite3.Connection) -> list[Fault]:
         )
         for source, first, count in fetched(connection, _STRANGE_IDS, ())
     ]
+
+
+def _too_many_purged(connection: sqlite3.Connection) -> list[Fault]:
+    """An id that is noted as purged and never was would keep the event out that is to come under it."""
+    from sentinel_core.audit.retention.record import read_record  # only who verifies waits for it
+
+    try:
+        record = next((read_record(event_of(*row)) for row in fetched(connection, LAST_PURGE, ())), None)
+    except (EventDamaged, EventInvalid):
+        return []  # the walk tells
+    most = sum(segment.events for segment in record.segments) if record else 0
+    (count,) = connection.execute("SELECT count(*) FROM folded WHERE event = ?", (PURGED,)).fetchone()
+    if record is None or count <= most:
+        return []
+    return [Fault("altered record", "", 0, f"{count} ids are noted as purged, and {most} events were")]
 
 
 def _damaged_file(connection: sqlite3.Connection) -> list[Fault]:

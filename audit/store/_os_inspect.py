@@ -7,15 +7,25 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sentinel_core.audit.store._os_client import Client
-from sentinel_core.audit.store._os_layout import Names, key
+from sentinel_core.audit.store._os_layout import FIELDS, Names, key
+from sentinel_core.audit.store._os_restore import are_lost
 from sentinel_core.audit.store.contract import StoreCondition
 
+_EVENTS = {"exists": {"field": FIELDS["source"]}}
 _CLOCK = "/_nodes/_local/stats/os?filter_path=nodes.*.timestamp"
 
 
 def inspect(client: Client, names: Names) -> StoreCondition:
     """Changes nothing. Raises StoreUnavailable; what this caller may not ask is not told."""
-    return StoreCondition(_server(client), _clock(client), _may_write(client, names))
+    return StoreCondition(_server(client), _clock(client), _may_write(client, names), _altered(client, names))
+
+
+def _altered(client: Client, names: Names) -> tuple[str, ...]:
+    """What verification would find, as far as it is found at once."""
+    _, told = client.call("POST", f"/{names.events}/_count?ignore_unavailable=true", {"query": _EVENTS})
+    if not told["count"] or not are_lost(client, names):
+        return ()
+    return (f"the records of its chains are gone from {names.state}; the next event makes them anew from the events",)
 
 
 def _server(client: Client) -> str | None:

@@ -52,7 +52,7 @@ def read_last(client: Client, names: Names) -> Last:
     """As it is this moment."""
     path = "/_mget?filter_path=docs.found,docs._source,docs._seq_no,docs._primary_term"
     _, told = client.call("POST", path, {"docs": [{"_index": names.state, "_id": _KEY}]})
-    (each,) = told["docs"]
+    each: dict[str, Any] = next(iter(told.get("docs", ())), {})  # without the index there is none
     if not each.get("found"):
         return Last()
     place, text = (each["_seq_no"], each["_primary_term"]), str(each["_source"].get("purge"))

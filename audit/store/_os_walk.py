@@ -26,7 +26,7 @@ from sentinel_core.audit.store._os_records import Record, read_records, record_o
 
 _FIRST_PAGE, _MOST = 200, 2000
 _SOURCE = FIELDS["source"]
-_CHAINS = {"exists": {"field": "chain"}}
+CHAINS = {"exists": {"field": "chain"}}
 Hits = Sequence[Mapping[str, Any]]
 
 
@@ -34,7 +34,7 @@ def records(client: Client, names: Names) -> list[Record]:
     """Of all chains, by source, as far as they are settled."""
     client.call("POST", f"/{names.state}/_refresh", allowed=(404,))
     found: list[Record] = []
-    asked: dict[str, Any] = {"size": 1000, "sort": [{"chain": "asc"}], "query": _CHAINS, "seq_no_primary_term": True}
+    asked: dict[str, Any] = {"size": 1000, "sort": [{"chain": "asc"}], "query": CHAINS, "seq_no_primary_term": True}
     while True:
         status, told = client.call("POST", f"/{names.state}/_search", asked, allowed=(404,))
         hits = told["hits"]["hits"] if status == 200 else []

@@ -24,7 +24,8 @@ from sentinel_core.audit.store._os_fold import Folding, Told
 from sentinel_core.audit.store._os_known import Known, ids_known, ids_stored
 from sentinel_core.audit.store._os_layout import Names, document, key
 from sentinel_core.audit.store._os_read import Read
-from sentinel_core.audit.store._os_records import Record, changed, last_written, read_records
+from sentinel_core.audit.store._os_records import Record, changed, read_records
+from sentinel_core.audit.store._os_restore import restored
 from sentinel_core.audit.store._write import may_fold
 
 CHUNK, CHUNK_BYTES = 334, 4 * 2**20
@@ -188,7 +189,7 @@ class _Batch:
             if record.pending is not None:
                 self._finish(record)
         if absent := [source for source, record in found.items() if record.place is None]:
-            found |= last_written(self._client, self._names, absent)
+            found |= restored(self._client, self._names, absent)
         return known | found
 
     def _wait_for_others(self, found: dict[str, Record]) -> None:

@@ -21,6 +21,8 @@ LAST_PURGE = """
 """
 """An event of that type that came from elsewhere, with an export or through Kafka, is none of this store."""
 RECORD = "INSERT OR IGNORE INTO purges SELECT seq FROM events WHERE id = ? AND source = ?"
+PURGED = 0
+"""What `folded` notes of an id whose event has left the store, as _REMOVE does."""
 _PAGE = 2000
 _BETWEEN = "SELECT source, number, time FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"
 _MEANT = "SELECT seq, source, number FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sentinel_core.audit.chain import Entry, Page, Run, Wanted, link, link_written
 from sentinel_core.audit.database import Database
-from sentinel_core.audit.errors import AuditError, StoreUnavailable
+from sentinel_core.audit.errors import AuditError, StoreDamaged, StoreUnavailable
+from sentinel_core.audit.store._header import misfit
 from sentinel_core.audit.store._layout import (
     APPLICATION_ID,
     COLUMNS_SQL,
@@ -106,6 +107,8 @@ def _begin(path: Path, wanted: Wanted) -> None:
         migrations=MIGRATIONS,
         application_id=APPLICATION_ID,
         failure=StoreUnavailable,
+        damaged=StoreDamaged,
+        misfit=misfit,
         read_only=True,
         readable_from=READABLE_FROM,
     )

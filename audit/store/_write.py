@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +13,15 @@ from sentinel_core.audit.errors import EventRefused
 from sentinel_core.audit.event import Event, RuleApplied
 from sentinel_core.audit.indexing import Columns, Indexed, read_columns, row_texts
 from sentinel_core.audit.same import difference
+from sentinel_core.audit.store._orphans import free_behind
 from sentinel_core.audit.store._packing import pack
+from sentinel_core.audit.store._purge import PURGED
 from sentinel_core.audit.store._reading import chain_ends, fetched, last_place
 
 FOLD_MS = 60_000
 """Within this time, what several hosts observed without a store's own revision is one event."""
 
+_log = logging.getLogger(__name__)
 _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 _ADD_EVENT = (
     f"INSERT INTO events (seq, number, previous, hash, {_NAMES}) "  # noqa: S608  own names
@@ -65,7 +69,10 @@ class Writer:
         self._known = {(name, source): seq for name, source, seq in connection.execute(_KNOWN, (names,))}
         sources = json.dumps(sorted({event.source for event in batch}))
         self._heads = chain_ends(fetched(connection, _HEADS, (sources,)))
-        self._last = last_place(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+        last = last_place(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+        self._last = free_behind(connection, last, len(batch))
+        if self._last != last:
+            _log.warning("somebody put rows of no event into the audit store; sentinelctl audit verify tells which")
         self._events: list[tuple[Any, ...]] = []
         self._bodies: list[tuple[int, bytes]] = []
         self._changes: list[tuple[Any, ...]] = []
@@ -77,13 +84,14 @@ class Writer:
         """A new event with its link; of one that is known only the sighting. Raises EventRefused."""
         columns, indexed, data = read_columns(event)
         seq: int | None = self._known.get((columns.id, columns.source))
-        if may_fold(columns):
-            seq = seq or self._fold(columns)
-        elif seq is not None:
+        if seq is not None and not may_fold(columns):
             self._compare(seq, columns, indexed)
+        elif seq is None and may_fold(columns):
+            seq = self._fold(columns)
         if seq is None:
             seq = self._append(columns, indexed, data)
-        self._sightings.append((seq, columns.instance or "", columns.time))
+        if seq != PURGED:
+            self._sightings.append((seq, columns.instance or "", columns.time))
         if len(self._sightings) >= _AT_ONCE:
             self.flush()
 

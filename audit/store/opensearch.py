@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from sentinel_core.audit.chain import Between, Head, Linked, Wanted
@@ -49,6 +50,7 @@ from sentinel_core.audit.store._os_linked import between, hashes_at, links
 from sentinel_core.audit.store._os_purge import decide, expired, linked, read_last, remove
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
+from sentinel_core.audit.store._os_restore import without_record
 from sentinel_core.audit.store._os_same import differing
 from sentinel_core.audit.store._os_target import Target
 from sentinel_core.audit.store._os_walk import heads_of, records, walk
@@ -287,13 +289,19 @@ class OpenSearchStore:
     # -- chains --------------------------------------------------------------------------------------------------------
 
     def heads(self) -> Sequence[Head]:
-        """See `ChainedStore`; as far as they are settled."""
+        """See `ChainedStore`; as far as they are settled. Without any record the events say how far they have come."""
+        heads = self._recorded()
+        if not heads and self.count():
+            return sorted(heads_of(without_record(self._client, self._names, ())), key=attrgetter("source"))
+        return heads
+
+    def _recorded(self) -> list[Head]:
         self.count()
         return heads_of(records(self._client, self._names))
 
     def pages(self, wanted: Wanted) -> tuple[Sequence[Head], Iterator[ChainPage]]:  # noqa: ARG002  all are given
         """See `ChainedStore`; chain by chain in the order of numbers, as there is no other order of arrival."""
-        heads = self.heads()
+        heads = self._recorded()
         return heads, walk(self._client, self._names, heads)
 
     def inspect(self) -> StoreCondition:

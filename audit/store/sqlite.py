@@ -8,6 +8,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import starmap
@@ -22,6 +23,8 @@ from sentinel_core.audit.errors import (
     EventRefused,
     PurgeFailed,
     QueryInvalid,
+    StoreDamaged,
+    StoreMisconfigured,
     StoreMissing,
     StoreUnavailable,
 )
@@ -29,7 +32,8 @@ from sentinel_core.audit.event import Event, storable
 from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.retention.contract import OVERTAKEN, Ends, Expired
 from sentinel_core.audit.store._case import lower
-from sentinel_core.audit.store._faults import altered_layout, far_off, faults, refuse_altered
+from sentinel_core.audit.store._faults import faults, quick_faults, refuse_altered
+from sentinel_core.audit.store._header import misfit
 from sentinel_core.audit.store._layout import APPLICATION_ID, HEAD_SQL, MIGRATIONS, READABLE_FROM
 from sentinel_core.audit.store._linked import between, hashes_at, links
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
@@ -124,8 +128,7 @@ class SqliteStore:
     def ingest(self, events: Sequence[Event]) -> Ingested:
         """One transaction; see `AuditStore`."""
         refused: list[Refused] = []
-        with self._database.write() as connection:
-            self._look_at_layout(connection)
+        with self._writing() as connection:
             writer = Writer(connection, events)
             for place, event in enumerate(events):
                 try:
@@ -185,7 +188,7 @@ class SqliteStore:
 
     def record_purge(self, event: Event, *, after: Event | None) -> None:
         """See `PurgingStore`."""
-        with self._database.write() as connection:
+        with self._writing() as connection:
             found = next(iter(fetched(connection, LAST_PURGE, ())), None)
             if (found and found[0]) != (after and after.id):
                 raise PurgeFailed(OVERTAKEN, next_step="run it again")
@@ -271,12 +274,26 @@ class SqliteStore:
         places = (self.path, self.path.parent)
         may_write = all(os.access(each, os.W_OK) for each in places)
         with self._database.read() as connection:
-            altered = [fault.text for fault in (*altered_layout(connection), *far_off(connection))]
+            altered = [fault.text for fault in quick_faults(connection)]
         return StoreCondition(f"SQLite {sqlite3.sqlite_version}", may_write=may_write, altered=tuple(altered))
 
     def close(self) -> None:
         """Idempotent; a later call opens again."""
         self._database.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction. What does not fit to what is there is no fault of what is written: a store that nobody
+        altered takes every event."""
+        try:
+            with self._database.write() as connection:
+                self._look_at_layout(connection)
+                yield connection
+        except sqlite3.IntegrityError as error:
+            raise StoreMisconfigured(
+                f"{self.path}: what somebody put into the audit store is in the way of events ({error}); they wait. "
+                "sentinelctl audit verify tells more; keep a copy of the file as evidence, then take that away"
+            ) from error
 
     def _look_at_layout(self, connection: sqlite3.Connection) -> None:
         """Raises StoreMisconfigured where somebody altered it since the last look."""
@@ -293,6 +310,8 @@ class SqliteStore:
     def _check_it_exists(self) -> None:
         if self._read_only and not self.path.exists():
             raise StoreMissing(f"{self.path}: there is no audit store yet; it is made when the first event arrives")
+        if self._read_only and self.path.is_file() and self.path.stat().st_size == 0:
+            raise StoreMissing(f"{self.path}: empty; nothing was ever written to it. The first event makes it whole")
 
 
 def _mark(connection: sqlite3.Connection, event: int) -> int:
@@ -317,6 +336,8 @@ def _opened(path: Path, *, read_only: bool) -> Database:
         migrations=MIGRATIONS,
         application_id=APPLICATION_ID,
         failure=StoreUnavailable,
+        damaged=StoreDamaged,
+        misfit=misfit,
         read_only=read_only,
         readable_from=READABLE_FROM,
         functions={LOWER: _lower},

@@ -37,6 +37,13 @@ def tamper(store: SqliteStore, *statements: str) -> None:
     connection.close()
 
 
+def gone(where: str) -> tuple[str, ...]:
+    """Statements that take events away with all that belongs to them."""
+    rows = f"(SELECT seq FROM events WHERE {where})"  # noqa: S608  own words
+    tables = [f"DELETE FROM {table} WHERE event IN {rows}" for table in ("bodies", "changes", "sightings")]  # noqa: S608
+    return (*tables, f"DELETE FROM events WHERE {where}")  # noqa: S608
+
+
 def found(
     store: PurgingStore, key: SigningKey | None = None, folder: Path | None = None, promises: Sequence[Promise] = ()
 ) -> Found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -138,7 +137,7 @@ class Fragile:
 
     def ingest(self, events: Sequence[Event]) -> Ingested:
         if any(event.id in self._ids for event in events):
-            raise sqlite3.IntegrityError("unforeseen")
+            raise OverflowError("unforeseen")
         return self._store.ingest(events)
 
     def __getattr__(self, name: str) -> Any:
@@ -153,7 +152,7 @@ def test_a_failure_that_nobody_foresaw_is_put_down_to_the_events_it_comes_with(s
     ids = [f"id-{number:05}" for number in range(100)]
     done = ingest_each(Fragile(sqlite, ids[7], ids[8], ids[99]), events_of(*ids))
     assert (done.new, [each.place for each in done.refused]) == (97, [7, 8, 99])
-    assert done.refused[0].reason == "the store fails with it: IntegrityError: unforeseen"
+    assert done.refused[0].reason == "the store fails with it: OverflowError: unforeseen"
 
 
 @pytest.mark.parametrize("count", [1, 5])

@@ -83,6 +83,27 @@ def test_a02_a_publisher_that_hangs_does_not_hold_up_the_exit(outbox: Outbox, ev
     forwarder._thread.join(5)
 
 
+def test_a_publisher_that_begins_late_and_hangs_does_not_hold_up_a_close_that_delivers_itself(
+    outbox: Outbox, events: list[Event]
+) -> None:
+    let_go = threading.Event()
+
+    class Hanging(MemoryPublisher):
+        def publish(self, batch: Sequence[Event]) -> Sequence[Event]:
+            let_go.wait(20)
+            return super().publish(batch)
+
+        def close(self) -> None:
+            let_go.wait(20)
+
+    forwarder = Forwarder(outbox, Hanging())
+    outbox.append(events)
+    began = time.monotonic()
+    assert forwarder.close(timeout_s=0.5) == 10
+    assert time.monotonic() - began < 0.9
+    let_go.set()
+
+
 def test_the_thread_delivers_without_being_asked(outbox: Outbox, events: list[Event]) -> None:
     publisher = MemoryPublisher()
     forwarder = Forwarder(outbox, publisher)

@@ -19,7 +19,7 @@ from sentinel_core.audit.retention.contract import PURGED, PurgingStore
 from sentinel_core.audit.signing import SigningKey
 from sentinel_core.audit.store import _layout
 from sentinel_core.audit.store.sqlite import SqliteStore
-from tests.audit.purging import AT, OTHER, RECORDS, SOURCE, Found, found, purged, tamper
+from tests.audit.purging import AT, OTHER, RECORDS, SOURCE, Found, found, gone, purged, tamper
 
 
 @pytest.fixture
@@ -38,20 +38,25 @@ def sealed(stocked: PurgingStore, folder: Path, cut: datetime, key: SigningKey) 
 
 IN_THE_STORE: dict[str, tuple[tuple[str, ...], Found]] = {
     "nothing": ((), []),
-    "the first that is left": (("DELETE FROM events WHERE number = 6",), [("gap", SOURCE, 6, 6)]),
+    "the first that is left": (gone("number = 6"), [("gap", SOURCE, 6, 6)]),
     "a bit of the first that is left": (
         ("UPDATE events SET author = 'x' WHERE number = 6",),
         [("hash mismatch", SOURCE, 6, 6)],
     ),
-    "the last": (("DELETE FROM events WHERE number = 10",), [("truncated after", SOURCE, 9, 9)]),
-    "all that are left": (("DELETE FROM events WHERE number > 5",), [("truncated after", SOURCE, 5, 5)]),
+    "the last": (gone("number = 10"), [("truncated after", SOURCE, 9, 9)]),
+    "all that are left": (gone("number > 5"), [("truncated after", SOURCE, 5, 5)]),
     "the record": (
-        (f"DELETE FROM events WHERE type = '{PURGED}'",),
-        [("truncated after", RECORDS, 0, 0), ("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
+        gone(f"type = '{PURGED}'"),
+        [
+            ("altered record", "", 0, 0),
+            ("truncated after", RECORDS, 0, 0),
+            ("gap", SOURCE, 1, 5),
+            ("truncated after", OTHER, 0, 0),
+        ],
     ),
     "the record and its chain": (
-        (f"DELETE FROM events WHERE type = '{PURGED}'", f"DELETE FROM chains WHERE source = '{RECORDS}'"),
-        [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
+        (*gone(f"type = '{PURGED}'"), f"DELETE FROM chains WHERE source = '{RECORDS}'"),
+        [("altered record", "", 0, 0), ("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)],
     ),
     "which event the record is": (
         ("DELETE FROM purges",),
@@ -77,7 +82,7 @@ def test_what_is_done_to_the_store_after_a_purge_is_found(after: SqliteStore, ho
 
 
 def test_a_purge_that_nobody_recorded_is_found(filled: SqliteStore) -> None:
-    tamper(filled, "DELETE FROM events WHERE number <= 5")
+    tamper(filled, *gone("number <= 5"))
     assert found(filled) == [("gap", SOURCE, 1, 5), ("truncated after", OTHER, 0, 0)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from sentinel_core.audit.errors import QueryInvalid, SinkUnavailable, StoreUnavailable
+from sentinel_core.audit.errors import QueryInvalid, SinkUnavailable, StoreDamaged, StoreUnavailable
 from sentinel_core.cli import version
 from sentinel_core.cli.exits import BadSettings, CommandError, Exit, UsageProblem, code_of, next_step_of
 from sentinel_core.cli.output import OutputError
@@ -34,9 +34,10 @@ ERRORS: list[tuple[BaseException, int, str]] = [
     (CommandError("nothing there", next_step="look"), 2, "nothing there\n  next: look"),
     (CommandError("refused", next_step="allow", code=Exit.REFUSED), 3, "refused\n  next: allow"),
     (QueryInvalid("feild: is no qualifier"), 64, "feild: is no qualifier"),
-    (StoreUnavailable("audit.db is damaged"), 69, "audit.db is damaged"),
+    (StoreUnavailable("audit.db is locked"), 69, "audit.db is locked"),
+    (StoreDamaged("audit.db is damaged"), 2, "audit.db is damaged"),
     (SinkUnavailable("outbox.db is full"), 2, "outbox.db is full"),
-    (OutputError("the output could not be written"), 2, "the output could not be written"),
+    (OutputError("the output could not be written"), 74, "the output could not be written"),
     (click.BadParameter("no number", param_hint="--limit"), 64, "Invalid value for --limit: no number"),
     (click.UsageError("no such option"), 64, "no such option"),
     (PermissionError(13, "Permission denied", "/etc/x"), 2, "/etc/x: Permission denied"),

@@ -81,7 +81,7 @@ def test_stdin_that_is_closed_is_named(here: Path, process: Run) -> None:
 @pytest.mark.parametrize("command", ["rules show many.yaml", "--help"])
 def test_a_full_disk_is_an_error_that_is_told(many: Path, process: Run, command: str) -> None:
     ended = process(script=f"$SENTINELCTL {command} >/dev/full")
-    assert ended.code == 2
+    assert ended.code == 74
     assert "No space left on device" in ended.err
 
 
