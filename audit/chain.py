@@ -17,7 +17,6 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from sentinel_core.audit.encode import compact
-from sentinel_core.audit.store.contract import EventHead
 
 FORMAT = 1
 START = bytes(32)
@@ -97,13 +96,34 @@ class Linked(NamedTuple):
             return False
 
 
-class Between(NamedTuple):
-    """What stands between two events of a chain."""
+class Place(NamedTuple):
+    """Where an event stands. What was tampered with may be of any type."""
 
-    numbers: Sequence[int]
-    """Of all of them; 0 for what is none."""
-    newest: Sequence[EventHead]
-    """As many as were asked for, in the order of the chain."""
+    id: Any
+    source: str
+    number: Any
+    time: Any
+    """In ms since the epoch."""
+
+
+class Stretch(NamedTuple):
+    """A part of a chain, as far as it was looked at."""
+
+    places: Sequence[Place]
+    """In the order of the chain."""
+    from_start: bool
+    """Nothing of the chain stands before it."""
+    to_end: bool
+    """Nothing stood behind it."""
+
+
+class Named(Protocol):
+    """What an event is found by."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def source(self) -> str: ...
 
 
 class Run(NamedTuple):
@@ -163,20 +183,20 @@ class FaultyStore(Protocol):
 
 
 @runtime_checkable
-class LinkedStore(Protocol):
+class LinkedStore(ChainedStore, Protocol):
     """A store that gives events with their links. Methods block and raise StoreUnavailable."""
 
-    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
-        """The events of these heads, in their order, as long as their bodies take no more bytes in the store; one is
+    def links(self, heads: Sequence[Named], *, most_bytes: int) -> Sequence[Linked]:
+        """The events with these names, in their order, as long as their bodies take no more bytes in the store; one is
         always given. Without their sightings; those that are gone are left out."""
 
     def hashes_at(self, numbers: Mapping[str, int]) -> Mapping[str, Sequence[bytes]]:
         """What stands at these numbers of chains, by source: one hash each in a store that is sound. Without those that
         would take too long to find."""
 
-    def between(self, first: Linked, last: Linked, most: int) -> Between | None:
-        """What stands between two events of a chain, with the heads of the newest `most`. None where that is too much
-        to look at."""
+    def stretches(self, spans: Mapping[str, Sequence[Linked]]) -> Mapping[str, Stretch]:
+        """What stands from before the first to behind the last of these events of each chain, and at its end where
+        there are none. Without chains of which that is too much to look at."""
 
 
 def link(

@@ -3,12 +3,14 @@ says of them, and whether older ones have left the store. The whole chain is wal
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sentinel_core.audit.beside import Look
 from sentinel_core.audit.chain import Linked, LinkedStore
 from sentinel_core.audit.errors import EventInvalid
 from sentinel_core.audit.instants import rfc3339
@@ -16,6 +18,8 @@ from sentinel_core.audit.retention.contract import PurgingStore
 from sentinel_core.audit.store.contract import AuditStore, EventHead
 
 if TYPE_CHECKING:
+    from sentinel_core.audit.query.interval import Interval
+    from sentinel_core.audit.retention.record import PurgeRecord
     from sentinel_core.audit.verify import Promise
 
 MOST_EVENTS = 100
@@ -39,11 +43,13 @@ class Standing:
     purged_before: datetime | None
     """Older events have left the store."""
     missing: int = 0
-    """Events that are gone from between the checked ones."""
+    """Events that are gone from between the checked ones, and from the window that they answer for."""
     contradicted: str | None = None
     """When a checkpoint was made that saw another chain, RFC 3339."""
+    lost: str | None = None
+    """When a checkpoint was made that saw more events than the store knows of, RFC 3339."""
     gapless: bool = False
-    """All that stands between the checked ones was looked at, too."""
+    """All that stands between the checked ones, and in the window, was looked at, too."""
     between: tuple[Linked, ...] = ()
     """What was looked at there."""
     unfound: tuple[str, ...] = ()
@@ -52,7 +58,7 @@ class Standing:
     @property
     def is_sound(self) -> bool:
         """Nothing was found; more is for `verify`."""
-        return not (self.broken or self.missing or self.contradicted or self.unfound)
+        return not (self.broken or self.missing or self.contradicted or self.lost or self.unfound)
 
     def to_json(self) -> dict[str, Any]:
         """Every field."""
@@ -63,6 +69,7 @@ class Standing:
             "missing": self.missing,
             "unfound": list(self.unfound),
             "contradicted": self.contradicted,
+            "lost": self.lost,
             "covered": self.covered,
             "checkpoint": self.checkpoint,
             "gapless": self.gapless,
@@ -70,16 +77,21 @@ class Standing:
         }
 
 
-def standing(store: AuditStore, shown: Iterable[EventHead], checkpoints: Mapping[str, Promise]) -> Standing | None:
-    """None for a store that keeps no chains. `checkpoints`: the newest of each source. Raises StoreUnavailable."""
+def standing(
+    store: AuditStore, shown: Iterable[EventHead], checkpoints: Mapping[str, Promise], window: Interval | None = None
+) -> Standing | None:
+    """None for a store that keeps no chains. `checkpoints`: the newest of each source, read before. With a window, the
+    events shown are all that an answer found there: whether others belong to it is looked at. Raises
+    StoreUnavailable."""
     if not isinstance(store, LinkedStore):
         return None
+    ends = {head.source: head for head in store.heads()}
     heads = sorted({(head.id, head.source): head for head in shown}.values(), key=lambda head: head.time, reverse=True)
     links = store.links(heads[:MOST_EVENTS], most_bytes=MOST_BYTES)
     broken = [head.id for head in heads if head.damaged]
     broken += [event_id for event_id in map(_id_if_broken, links) if event_id and event_id not in broken]
     chains: dict[str, list[Linked]] = {}
-    for event in links:
+    for event in sorted(links, key=lambda event: event.number if type(event.number) is int else 0):
         if event.is_whole():
             chains.setdefault(event.source, []).append(event)
     before = {
@@ -96,19 +108,24 @@ def standing(store: AuditStore, shown: Iterable[EventHead], checkpoints: Mapping
         else:
             contradicted.append(checkpoints[source].time)
             broken += [str(event.columns[0]) for event in before[source]]
+    known = {source: head.number for source, head in ends.items()}
+    lost = [each.time for each in checkpoints.values() if each.number > known.get(each.source, 0)]
     seen = {(str(event.columns[0]), event.source) for event in links}
-    others = [_between(store, events, seen, MOST_EVENTS - len(links)) for events in chains.values()]
+    look = Look(store, chains, seen, MOST_EVENTS - len(links), MOST_BYTES // 2)
+    beside = look.between() if window is None else look.around(window, ends, partial(_purged, store))
+    record = _last_purge(store)
     return Standing(
         shown=len(heads),
         checked=len(links),
-        broken=tuple(broken + [each for other in others for each in other.broken]),
+        broken=tuple(broken + [event_id for event_id in beside.broken if event_id not in broken]),
         covered=len(covering),
         checkpoint=min(covering, default=None),
-        purged_before=_purged_before(store),
-        missing=sum(other.missing for other in others),
+        purged_before=record.before if record else None,
+        missing=beside.missing,
         contradicted=min(contradicted, default=None),
-        gapless=all(other.is_whole for other in others),
-        between=tuple(event for other in others for event in other.events),
+        lost=min(lost, default=None),
+        gapless=beside.is_whole,
+        between=beside.events,
     )
 
 
@@ -116,41 +133,18 @@ def _id_if_broken(event: Linked) -> str | None:
     return None if event.is_whole() else str(event.columns[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Others:
-    """What stands between events of a chain."""
-
-    missing: int = 0
-    broken: tuple[str, ...] = ()
-    is_whole: bool = True
-    """All of it was looked at."""
-    events: tuple[Linked, ...] = ()
+def _purged(store: AuditStore) -> Mapping[str, int]:
+    """How far each chain has left the store."""
+    record = _last_purge(store)
+    return {head.source: head.number for head in record.chains} if record else {}
 
 
-def _between(store: LinkedStore, events: Sequence[Linked], seen: Collection[tuple[str, str]], most: int) -> _Others:
-    """A change that was taken from the events that are found by it stands there still, and its hash tells."""
-    ordered = sorted(events, key=lambda event: event.number)
-    first, last = ordered[0], ordered[-1]
-    if last.number - first.number + 1 == len(ordered):
-        return _Others()
-    found = store.between(first, last, most + len(seen))
-    if found is None:
-        return _Others(is_whole=False)
-    there = {*found.numbers} | {event.number for event in ordered}
-    others = [head for head in found.newest if (head.id, head.source) not in seen]
-    links = store.links(others[-most:] if most > 0 else (), most_bytes=MOST_BYTES // 2)
-    broken = tuple(event_id for event_id in map(_id_if_broken, links) if event_id)
-    missing = max(0, last.number - first.number + 1 - len(there))
-    is_whole = len(found.newest) == len(found.numbers) and len(links) == len(others)
-    return _Others(missing, broken, is_whole, tuple(links))
-
-
-def _purged_before(store: AuditStore) -> datetime | None:
+def _last_purge(store: AuditStore) -> PurgeRecord | None:
     event = store.last_purge() if isinstance(store, PurgingStore) else None
     if event is None:
         return None
     from sentinel_core.audit.retention.record import read_record
 
     with suppress(EventInvalid):  # `verify` tells of it
-        return read_record(event).before
+        return read_record(event)
     return None

@@ -8,11 +8,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sentinel_core.audit.chain import Between, Linked
-from sentinel_core.audit.store._layout import COLUMNS_SQL, HEAD_SQL, ROW_SQL, grouped
+from sentinel_core.audit.chain import Linked, Named, Place, Stretch
+from sentinel_core.audit.store._layout import COLUMNS_SQL, ROW_SQL, grouped
 from sentinel_core.audit.store._packing import unpack
-from sentinel_core.audit.store._reading import fetched, head_of, moment
-from sentinel_core.audit.store.contract import HEAD, EventHead
+from sentinel_core.audit.store._reading import fetched
 
 _EVENTS = f"""
     SELECT e.seq, e.number, e.previous, e.hash, b.data, {COLUMNS_SQL} FROM json_each(?) asked
@@ -54,7 +53,7 @@ def _data(body: Any) -> bytes:
         return b""
 
 
-def links(connection: sqlite3.Connection, heads: Sequence[EventHead], most_bytes: int) -> list[Linked]:
+def links(connection: sqlite3.Connection, heads: Sequence[Named], most_bytes: int) -> list[Linked]:
     """See `LinkedStore`."""
     places: list[int] = []
     for seq, size in connection.execute(_SIZES, (json.dumps([(head.id, head.source) for head in heads]),)):
@@ -66,7 +65,7 @@ def links(connection: sqlite3.Connection, heads: Sequence[EventHead], most_bytes
 
 
 _LOOKED_AT = 20_000
-"""Rows that are looked through for a checkpoint, or between two events: some ten milliseconds."""
+"""Rows that are looked through for a checkpoint, or beside events: some ten milliseconds."""
 _NEWEST = f"""
     SELECT source, hash FROM (SELECT source, number, hash FROM events ORDER BY seq DESC LIMIT {_LOOKED_AT})
     WHERE (source, number) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
@@ -78,9 +77,10 @@ _SOUGHT = 10
 """Chains that are looked through whole."""
 _END = "SELECT number FROM chains WHERE source = ?"
 _SPAN = "SELECT min(seq), max(seq) FROM events WHERE (id = ? AND source = ?) OR (id = ? AND source = ?)"
-_THERE = "FROM events e WHERE e.seq > ? AND e.seq < ? AND e.source = ? AND e.number > ? AND e.number < ?"
-_NUMBERS = f"SELECT e.number {_THERE}"
-_HEADS = f"SELECT {HEAD_SQL} {_THERE} ORDER BY e.seq DESC LIMIT ?"
+_ENDS = "SELECT coalesce(min(seq), 0), coalesce(max(seq), -1) FROM events"
+_PLACES = "SELECT id, source, number, time FROM events WHERE seq BETWEEN ? AND ? "
+_OF_SOURCE = f"{_PLACES} AND source = ? ORDER BY seq"
+_OF_OTHERS = f"{_PLACES} AND source IN (SELECT value FROM json_each(?)) ORDER BY seq"  # noqa: S608  own names
 
 
 def hashes_at(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
@@ -97,13 +97,21 @@ def hashes_at(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> dic
     return told
 
 
-def between(connection: sqlite3.Connection, first: Linked, last: Linked, most: int) -> Between | None:
-    """See `LinkedStore`."""
-    places = [value for event in (first, last) for value in event.columns[:2]]
-    ((start, end),) = connection.execute(_SPAN, places).fetchall()
-    if start is None or end - start > _LOOKED_AT:
-        return None
-    there = (start, end, first.source, first.number, last.number)
-    numbers = [number if type(number) is int else 0 for (number,) in fetched(connection, _NUMBERS, there)]
-    newest = fetched(connection, _HEADS, (*there, most))
-    return Between(numbers, [head_of(row, moment(row[HEAD.index("time")])) for row in reversed(newest)])
+def stretches(connection: sqlite3.Connection, spans: Mapping[str, Sequence[Linked]]) -> dict[str, Stretch]:
+    """See `LinkedStore`. Events of all chains lie together, in the order in which they arrived."""
+    ((start, end),) = connection.execute(_ENDS).fetchall()
+    told: dict[str, Stretch] = {}
+    for source, events in [(source, events) for source, events in spans.items() if events][:_SOUGHT]:
+        ((first, last),) = connection.execute(_SPAN, [*events[0].columns[:2], *events[-1].columns[:2]]).fetchall()
+        if first is None or (room := _LOOKED_AT - (last - first)) < 0:
+            continue
+        high = min(end, last + room // 2)
+        low = max(start, first - (room - (high - last)))
+        found = fetched(connection, _OF_SOURCE, (low, high, source))
+        told[source] = Stretch([*map(Place._make, found)], low == start, high == end)
+    others = [source for source, events in spans.items() if not events]
+    low = max(start, end - _LOOKED_AT)
+    places: dict[str, list[Place]] = {source: [] for source in others}
+    for place in map(Place._make, fetched(connection, _OF_OTHERS, (low, end, json.dumps(others))) if others else ()):
+        places[place.source].append(place)
+    return told | {source: Stretch(found, low == start, to_end=True) for source, found in places.items()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sentinel_core.audit.chain import Between, Linked
+from sentinel_core.audit.chain import Linked, Named, Place, Stretch
+from sentinel_core.audit.instants import milliseconds
 from sentinel_core.audit.store._os_layout import DATA, FIELDS, HASH, NUMBER, linked_of, shown_head
-from sentinel_core.audit.store.contract import EventHead
 
 Search = Callable[[dict[str, Any]], Sequence[Mapping[str, Any]]]
 """Documents that meet a query, with its size."""
@@ -15,7 +15,7 @@ _FIRST, _MOST = 8, 64
 """Events at once: one may have megabytes, and most have a kilobyte."""
 
 
-def links(search: Search, heads: Sequence[EventHead], most_bytes: int) -> list[Linked]:
+def links(search: Search, heads: Sequence[Named], most_bytes: int) -> list[Linked]:
     """See `LinkedStore`."""
     found: list[Linked] = []
     start, size = 0, _FIRST
@@ -33,7 +33,9 @@ def links(search: Search, heads: Sequence[EventHead], most_bytes: int) -> list[L
     return found
 
 
-_MOST_BETWEEN = 200
+_LOOKED_AT = 200
+_SOUGHT = 10
+"""Chains that are looked at beside those of an answer."""
 
 
 def hashes_at(search: Search, numbers: Mapping[str, int]) -> dict[str, list[bytes]]:
@@ -57,12 +59,31 @@ def _hash(text: Any) -> bytes:
         return b""
 
 
-def between(search: Search, first: Linked, last: Linked, most: int) -> Between | None:
+def stretches(search: Search, spans: Mapping[str, Sequence[Linked]]) -> dict[str, Stretch]:
     """See `LinkedStore`."""
-    if last.number - first.number > _MOST_BETWEEN:
-        return None
-    within = {"range": {NUMBER: {"gt": first.number, "lt": last.number}}}
-    place = [{"term": {FIELDS["source"]: first.source}}, within]
-    found = search({"query": {"bool": {"filter": place}}, "size": 2 * _MOST_BETWEEN, "sort": [{NUMBER: "asc"}]})
-    numbers = [number if isinstance(number := each.get(NUMBER), int) else 0 for each in found]
-    return Between(numbers, [shown_head(each) for each in found[max(0, len(found) - most) :]])
+    told: dict[str, Stretch] = {}
+    for source, events in [(source, events) for source, events in spans.items() if events][:_SOUGHT]:
+        first, last = events[0].number, events[-1].number
+        if (room := _LOOKED_AT - (last - first)) < 0:
+            continue
+        low, high = max(1, first - room // 2), last + room // 2
+        within = {"range": {NUMBER: {"gte": low, "lte": high}}}
+        places = _places(search, source, [within], "asc")
+        numbers = {place.number for place in places}
+        told[source] = Stretch(places, low == 1 or low not in numbers, high not in numbers)
+    for source in [source for source, events in spans.items() if not events][:_SOUGHT]:
+        places = _places(search, source, [], "desc")[:_LOOKED_AT]
+        told[source] = Stretch(places[::-1], len(places) < _LOOKED_AT, to_end=True)
+    return told
+
+
+_PLACE = [FIELDS["id"], NUMBER, "@timestamp"]
+
+
+def _places(search: Search, source: str, within: Sequence[Mapping[str, Any]], order: str) -> list[Place]:
+    query = {"bool": {"filter": [{"term": {FIELDS["source"]: source}}, *within]}}
+    asked = {"query": query, "size": 2 * _LOOKED_AT, "sort": [{NUMBER: order}], "_source": _PLACE}
+    return [
+        Place(each.get(FIELDS["id"]), source, each.get(NUMBER), milliseconds(shown_head(each).time))
+        for each in search(asked)
+    ]

@@ -15,7 +15,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from sentinel_core.audit.chain import Between, Head, Linked, Wanted
+from sentinel_core.audit.chain import Head, Linked, Named, Stretch, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.errors import (
     EventDamaged,
@@ -46,7 +46,7 @@ from sentinel_core.audit.store._os_layout import (
     templates,
     unpacked,
 )
-from sentinel_core.audit.store._os_linked import between, hashes_at, links
+from sentinel_core.audit.store._os_linked import hashes_at, links, stretches
 from sentinel_core.audit.store._os_purge import decide, expired, linked, read_last, remove
 from sentinel_core.audit.store._os_query import ORDER, after, cursor, event_place, matcher, met_rows, place_of, question
 from sentinel_core.audit.store._os_read import Read
@@ -308,7 +308,7 @@ class OpenSearchStore:
         """See `InspectableStore`."""
         return inspect(self._client, self._names)
 
-    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+    def links(self, heads: Sequence[Named], *, most_bytes: int) -> Sequence[Linked]:
         """See `LinkedStore`."""
         return links(self._documents, heads, most_bytes)
 
@@ -316,9 +316,10 @@ class OpenSearchStore:
         """See `LinkedStore`."""
         return hashes_at(self._documents, numbers)
 
-    def between(self, first: Linked, last: Linked, most: int) -> Between | None:
-        """See `LinkedStore`."""
-        return between(self._documents, first, last, most)
+    def stretches(self, spans: Mapping[str, Sequence[Linked]]) -> Mapping[str, Stretch]:
+        """See `LinkedStore`. What a chain knows of is found, whoever wrote it."""
+        self._client.call("POST", f"/{self._names.events}/_refresh?ignore_unavailable=true", allowed=(404,))
+        return stretches(self._documents, spans)
 
     def _documents(self, asked: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         return [hit["_source"] for hit in self._hits(asked)]

@@ -15,7 +15,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from sentinel_core.audit.chain import Between, Fault, Head, Linked, Wanted
+from sentinel_core.audit.chain import Fault, Head, Linked, Named, Stretch, Wanted
 from sentinel_core.audit.chain import Page as ChainPage
 from sentinel_core.audit.database import Database
 from sentinel_core.audit.errors import (
@@ -35,7 +35,7 @@ from sentinel_core.audit.store._case import lower
 from sentinel_core.audit.store._faults import faults, quick_faults, refuse_altered
 from sentinel_core.audit.store._header import misfit
 from sentinel_core.audit.store._layout import APPLICATION_ID, HEAD_SQL, MIGRATIONS, READABLE_FROM
-from sentinel_core.audit.store._linked import between, hashes_at, links
+from sentinel_core.audit.store._linked import hashes_at, links, stretches
 from sentinel_core.audit.store._purge import LAST_PURGE, RECORD, expired, linked, remove
 from sentinel_core.audit.store._reading import (
     chain_head,
@@ -150,7 +150,7 @@ class SqliteStore:
             (last,) = connection.execute("SELECT max(seq) FROM events").fetchone()
         return heads, walk(self._database, last, wanted)
 
-    def links(self, heads: Sequence[EventHead], *, most_bytes: int) -> Sequence[Linked]:
+    def links(self, heads: Sequence[Named], *, most_bytes: int) -> Sequence[Linked]:
         """See `LinkedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
@@ -162,11 +162,11 @@ class SqliteStore:
         with self._database.read() as connection:
             return hashes_at(connection, numbers)
 
-    def between(self, first: Linked, last: Linked, most: int) -> Between | None:
+    def stretches(self, spans: Mapping[str, Sequence[Linked]]) -> Mapping[str, Stretch]:
         """See `LinkedStore`."""
         self._check_it_exists()
         with self._database.read() as connection:
-            return between(connection, first, last, most)
+            return stretches(connection, spans)
 
     def faults(self) -> Sequence[Fault]:
         """See `FaultyStore`. Through a connection of its own: others go on meanwhile."""

@@ -17,14 +17,18 @@ from sentinel_core.cli.audit.common import SHORT_ID
 from sentinel_core.cli.text import Styled, plural, visible
 
 if TYPE_CHECKING:
+    from sentinel_core.audit.query.interval import Interval
     from sentinel_core.audit.verify import Promise
 
 IDS_SHOWN = 10
 
 
-def stands_of(app: App, store: AuditStore, shown: Iterable[EventHead]) -> Standing | None:
-    """How far these events can be relied on, with the checkpoints of the settings."""
-    return standing(store, shown, promises(app.settings.audit.checkpoints))
+def stands_of(
+    app: App, store: AuditStore, shown: Iterable[EventHead], window: Interval | None = None
+) -> Standing | None:
+    """How far these events can be relied on, as all of a window where one is given, with the checkpoints of the
+    settings."""
+    return standing(store, shown, promises(app.settings.audit.checkpoints), window)
 
 
 def promises(file: str | None) -> Mapping[str, Promise]:
@@ -53,8 +57,10 @@ def say_tampered(app: App, stands: Standing | None) -> bool:
     told = []
     if stands.contradicted is not None:
         told.append(f"another chain than the one that the checkpoint of {stands.contradicted} saw")
+    if stands.lost is not None:
+        told.append(f"the checkpoint of {stands.lost} saw more events than there are")
     if stands.missing:
-        told.append(f"{plural(stands.missing, 'event')} missing between those that are shown")
+        told.append(f"{plural(stands.missing, 'event')} missing in the chain")
     if stands.unfound:
         unfound = ", ".join(visible(each[:SHORT_ID]) for each in stands.unfound[:IDS_SHOWN])
         told.append(f"{unfound} in the chain, and no index leads to it")

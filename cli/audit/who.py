@@ -85,7 +85,7 @@ def who(
         if moment is not None:
             answer = _in_force(answer)
         elsewhere = _elsewhere(store, answer, env)
-        stands = stands_of(app, store, _shown(answer))
+        stands = stands_of(app, store, _shown(answer), interval)
         if stands is not None and not (moment or conditions):
             stands = replace(stands, unfound=_unfound(answer, stands))
     app.out.show(_view(answer, place, None if is_all or moment else interval, stands, outside=(past, future)))
@@ -155,12 +155,13 @@ def _holds(stands: Standing | None, zone: tzinfo, *, checkpoints: bool) -> str:
         which = " of what is shown"
     text = " Its hash holds" if stands.checked == stands.shown == 1 else f" The hashes{which} hold"
     them = "it" if stands.checked == 1 else "them"
+    rest = "" if stands.gapless else f" Whether others are missing beside {them}, sentinelctl audit verify tells."
     if stands.checkpoint is not None:
         made = clock(datetime.fromisoformat(stands.checkpoint), zone, None)
         if stands.covered == stands.checked:
-            return f"{text}, and the checkpoint of {made} covers {them}."
-        return f"{text}; the checkpoint of {made} covers {stands.covered} of {stands.checked}."
-    return f"{text}; no checkpoint covers {them} yet." if checkpoints else f"{text}."
+            return f"{text}, and the checkpoint of {made} covers {them}.{rest}"
+        return f"{text}; the checkpoint of {made} covers {stands.covered} of {stands.checked}.{rest}"
+    return f"{text}; no checkpoint covers {them} yet.{rest}" if checkpoints else f"{text}.{rest}"
 
 
 def _interval(

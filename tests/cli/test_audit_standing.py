@@ -141,7 +141,7 @@ def test_a_checkpoint_that_knows_of_more_events_shows_a_chain_that_was_cut_off(m
 @pytest.mark.parametrize(
     ("statements", "expected"),
     [
-        (["DELETE FROM events WHERE seq = 3", "DELETE FROM changes WHERE event = 3"], "1 event missing between those"),
+        (["DELETE FROM events WHERE seq = 3", "DELETE FROM changes WHERE event = 3"], "1 event missing in the chain"),
         (["DELETE FROM changes WHERE event = 3"], "TAMPERED WITH: 00000002 not as written"),
     ],
 )
