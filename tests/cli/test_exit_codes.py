@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +80,12 @@ def unreachable(project: Project, run: Run) -> int:
         return run("audit", "query").code
 
 
+def output(project: Project, run: Run) -> int:
+    command = [sys.executable, "-m", "sentinel_core.cli", "rules", "show"]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        return subprocess.run(command, cwd=project.folder, stdout=full, check=False).returncode
+
+
 def bad_settings(project: Project, run: Run) -> int:
     return run("rules", "show", "--context", "nope").code
 
@@ -127,6 +136,7 @@ CODES: dict[Exit, Callable[[Project, Run], int]] = {
     Exit.USAGE: usage,
     Exit.INVALID_RULES: invalid_rules,
     Exit.UNREACHABLE: unreachable,
+    Exit.OUTPUT: output,
     Exit.BAD_SETTINGS: bad_settings,
     Exit.INTERRUPTED: interrupted_,
 }
