@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sentinel_core.audit.beside import Look
@@ -112,8 +112,9 @@ def standing(
     lost = [each.time for each in checkpoints.values() if each.number > known.get(each.source, 0)]
     seen = {(str(event.columns[0]), event.source) for event in links}
     look = Look(store, chains, seen, MOST_EVENTS - len(links), MOST_BYTES // 2)
-    beside = look.between() if window is None else look.around(window, ends, partial(_purged, store))
-    record = _last_purge(store)
+    last_purge = cache(lambda: _last_purge(store))
+    beside = look.between() if window is None else look.around(window, ends, lambda: _purged(last_purge()))
+    record = last_purge()
     return Standing(
         shown=len(heads),
         checked=len(links),
@@ -133,9 +134,8 @@ def _id_if_broken(event: Linked) -> str | None:
     return None if event.is_whole() else str(event.columns[0])
 
 
-def _purged(store: AuditStore) -> Mapping[str, int]:
+def _purged(record: PurgeRecord | None) -> Mapping[str, int]:
     """How far each chain has left the store."""
-    record = _last_purge(store)
     return {head.source: head.number for head in record.chains} if record else {}
 
 

@@ -53,9 +53,8 @@ def place(here: Path, server: OpenSearch, index: str) -> Path:
     return here
 
 
-def test_what_it_was_told_is_completed(
-    place: Path, server: OpenSearch, index: str, sentinelctl: Run, complete: Complete
-) -> None:
+def deliver_a_change(place: Path, server: OpenSearch, index: str) -> None:
+    """By a service of this machine, so that it is found."""
     engine = start(load_settings())
     try:
         engine.wait_ready(10)
@@ -64,6 +63,12 @@ def test_what_it_was_told_is_completed(
     finally:
         engine.close()
     server.ask("POST", f"/{index}-*/_refresh")
+
+
+def test_what_it_was_told_is_completed(
+    place: Path, server: OpenSearch, index: str, sentinelctl: Run, complete: Complete
+) -> None:
+    deliver_a_change(place, server, index)
     told = complete("audit show ")
     assert next(iter(told.values())).endswith(" ago: payment_invoke count 20 → 25")
     assert [sentinelctl("audit", "show", each).code for each in told] == [0] * len(told)
@@ -77,14 +82,7 @@ def test_a_change_is_delivered_asked_for_signed_and_verified(
     place: Path, server: OpenSearch, index: str, sentinelctl: Run
 ) -> None:
     assert sentinelctl("audit", "who", "payment_invoke").code == 69, "there is no store yet"
-    engine = start(load_settings())
-    try:
-        engine.wait_ready(10)
-        (place / "rules.yaml").write_text(RULES.format(25))
-        assert wait_until(lambda: engine.rules("flow").rules[0].count == 25, 10)
-    finally:
-        engine.close()
-    server.ask("POST", f"/{index}-*/_refresh")
+    deliver_a_change(place, server, index)
 
     ended = sentinelctl("audit", "who", "payment_invoke", "--field", "count")
     assert ended.code == 0, ended.err
